@@ -1,0 +1,64 @@
+// Runs units of a plan: exact softmax attention, tile by tile.
+#ifndef ATTND_KERNELS_ATTENTION_H_
+#define ATTND_KERNELS_ATTENTION_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "kernels/plan.h"
+
+namespace attnd {
+
+// Accuracy contract against the double reference (reference.h), for a row whose
+// summed logit terms are at most S and whose visible values are at most M:
+// output <= kOutputError * max(1, S/8) * M; weights, scores and lse <=
+// kScoreError * max(1, S/8); absolute, up to L = 8192.
+inline constexpr double kOutputError = 2e-6;
+inline constexpr double kScoreError = 2e-6;
+
+// Scratch and matrix-product primitives of one worker. Make it on the thread
+// that will use it: it pins that thread to one OpenMP thread. Not thread-safe.
+class Workspace {
+ public:
+  // INTERNAL when oneDNN is unusable.
+  static absl::StatusOr<std::unique_ptr<Workspace>> Create();
+  ~Workspace();
+
+  // Bytes of scratch held now.
+  int64_t scratch_bytes() const;
+
+  struct State;  // of attention.cc
+  State& state() { return *state_; }
+
+ private:
+  Workspace();
+  std::unique_ptr<State> state_;
+};
+
+// Computes one unit into its rows of `out`; units of a plan write disjoint rows
+// and may run on any threads, each with its own workspace. Denormals are flushed
+// while it runs. `cancelled` (may be null) is looked at between tiles: when set,
+// returns CANCELLED with the unit's rows undefined. INTERNAL when oneDNN fails.
+// The same plan gives the same bytes in any order and on any number of threads.
+absl::Status RunUnit(const Plan& plan, int64_t unit, Workspace& workspace,
+                     const OutputBuffers& out,
+                     const std::atomic<bool>* cancelled = nullptr);
+
+// Writes the rows that belong to no unit: queries beyond a length, and every
+// row of items without keys: output 0, lse -inf, scores -inf, weights 0. Call it
+// once per plan, before, beside or after the units.
+void FillEmptyRows(const Plan& plan, const OutputBuffers& out);
+
+// All units in order on the calling thread, and the empty rows.
+absl::Status RunAll(const Plan& plan, Workspace& workspace,
+                    const OutputBuffers& out);
+
+// Instruction set that the vector loops run with, for example "AVX3_ZEN4".
+const char* InstructionSet();
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_ATTENTION_H_

@@ -1,0 +1,102 @@
+// START HERE: a checked attention problem, cut into independent units of work.
+//
+// Describe (AttentionProblem) -> check (Plan::Make) -> run (attention.h). Only
+// Plan::Make can make a Plan, so nothing below it checks shapes again. Plans own
+// no threads: whoever calls decides who runs the units.
+#ifndef ATTND_KERNELS_PLAN_H_
+#define ATTND_KERNELS_PLAN_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/clock.h"
+#include "kernels/encoder.h"
+#include "kernels/tensor.h"
+#include "kernels/visibility.h"
+
+namespace attnd {
+
+struct OutputSet {
+  bool output = true;
+  bool lse = false;
+  bool scores = false;
+  bool weights = false;
+};
+
+// Everything is borrowed and must outlive the plan.
+struct AttentionProblem {
+  TensorRef query;  // [B,Hq,Lq,D]
+  TensorRef key;    // [B,Hkv,Lk,D], Hkv divides Hq
+  TensorRef value;  // [B,Hkv,Lk,Dv]
+  TimeAxis query_time;  // both axes of the same kind
+  TimeAxis key_time;
+  std::shared_ptr<const Encoder> encoder;  // null = NoPE
+  MaskSpec mask;
+  // Additive bias, natural units, extents B|1, Hq|1, Lq|1, Lk|1; shape 0,0,0,0 =
+  // none. -inf hides.
+  TensorRef bias;
+  float scale = 1;  // finite
+  OutputSet outputs;
+};
+
+// Where the answers go; each span is empty or has exactly the size that the plan
+// states. Any alignment of 4 or better.
+struct OutputBuffers {
+  absl::Span<float> output;   // [B,Hq,Lq,Dv] in the query's layout
+  absl::Span<float> lse;      // [B,Hq,Lq]
+  absl::Span<float> scores;   // [B,Hq,Lq,Lk]
+  absl::Span<float> weights;  // [B,Hq,Lq,Lk]
+};
+
+// One independent piece of work: some query rows (in time order) of the query
+// heads that share one kv head of one batch item.
+struct Unit {
+  int64_t batch = 0;
+  int64_t kv_head = 0;
+  int64_t first_row = 0;  // in the item's time order
+  int64_t rows = 0;
+  int64_t flops = 0;      // of its matrix products
+};
+
+class Plan {
+ public:
+  // INVALID_ARGUMENT names the field, what was expected and what came:
+  // mismatched shapes, NaN or infinite times where valid, spans over 2^63-1
+  // ticks, negative visible lags under a one-sided encoding (with the first
+  // pair), bias of NaN or +inf where visible. Cost: O(B (L log L)) in time, plus
+  // O(B Hq Lq Lk) when a bias tensor is given.
+  static absl::StatusOr<Plan> Make(const AttentionProblem& problem);
+
+  const AttentionProblem& problem() const { return problem_; }
+  absl::Span<const Unit> units() const { return units_; }
+  // Geometry of a batch item: orders and visible intervals.
+  const ItemGeometry& item(int64_t batch) const {
+    return items_[items_.size() == 1 ? 0 : batch];
+  }
+
+  // Matrix-product operations of all units.
+  int64_t flops() const { return flops_; }
+  // Elements of each answer tensor.
+  int64_t output_elements() const;
+  int64_t lse_elements() const;
+  int64_t score_elements() const;
+  // Scratch one worker needs to run any unit of this plan, bytes.
+  int64_t workspace_bytes() const;
+  // Memory the plan itself holds, bytes.
+  int64_t plan_bytes() const;
+
+ private:
+  Plan() = default;
+  AttentionProblem problem_;
+  std::vector<ItemGeometry> items_;  // one per batch item, or one for all
+  std::vector<Unit> units_;
+  int64_t flops_ = 0;
+};
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_PLAN_H_
