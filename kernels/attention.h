@@ -39,17 +39,18 @@ class Workspace {
 };
 
 // Computes one unit into its rows of `out`; units of a plan write disjoint rows
-// and may run on any threads, each with its own workspace. Denormals are flushed
-// while it runs. `cancelled` (may be null) is looked at between tiles: when set,
-// returns CANCELLED with the unit's rows undefined. INTERNAL when oneDNN fails.
-// The same plan gives the same bytes in any order and on any number of threads.
+// and may run on any threads, each with its own workspace. Denormals are
+// flushed while it runs. `cancelled` (may be null) is looked at between tiles:
+// when set, returns CANCELLED with the unit's rows undefined. INTERNAL when
+// oneDNN fails. The same plan gives the same bytes in any order and on any
+// number of threads.
 absl::Status RunUnit(const Plan& plan, int64_t unit, Workspace& workspace,
                      const OutputBuffers& out,
                      const std::atomic<bool>* cancelled = nullptr);
 
 // Writes the rows that belong to no unit: queries beyond a length, and every
-// row of items without keys: output 0, lse -inf, scores -inf, weights 0. Call it
-// once per plan, before, beside or after the units.
+// row of items without keys: output 0, lse -inf, scores -inf, weights 0. Call
+// it once per plan, before, beside or after the units.
 void FillEmptyRows(const Plan& plan, const OutputBuffers& out);
 
 // All units in order on the calling thread, and the empty rows.

@@ -1,8 +1,9 @@
 // Time as integers: units, ticks, exact rotation phases.
 //
-// Rule N1: int64 ticks are subtracted before any float exists, so a common shift
-// of all times changes no bit of an answer. Rule N2: the phase of a rotation is a
-// 128-bit integer of turns, so that phases add exactly for every int64 lag.
+// Rule N1: int64 ticks are subtracted before any float exists, so a common
+// shift of all times changes no bit of an answer. Rule N2: the phase of a
+// rotation is a 128-bit integer of turns, so that phases add exactly for every
+// int64 lag.
 #ifndef ATTND_KERNELS_CLOCK_H_
 #define ATTND_KERNELS_CLOCK_H_
 
@@ -37,9 +38,9 @@ struct TurnFrequency {
   friend bool operator==(const TurnFrequency&, const TurnFrequency&) = default;
 };
 
-// round(2^128 * omega * ratio / 2pi) mod 2^128, from the exact value of the double
-// `omega` [rad per unit] and a 1/2pi of 320 bits. omega must be finite; negative
-// frequencies wrap to their two's complement.
+// round(2^128 * omega * ratio / 2pi) mod 2^128, from the exact value of the
+// double `omega` [rad per unit] and a 1/2pi of 320 bits. omega must be finite;
+// negative frequencies wrap to their two's complement.
 TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio);
 
 // Upper 64 bits of F * n mod 2^128: the phase in turns, read as a fraction (or,

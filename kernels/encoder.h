@@ -49,12 +49,14 @@ class Encoder {
   struct PlaneGroup {
     int first_channel = 0;
     int planes = 0;
+    int distance = 0;  // channels between a half-split pair
     PairLayout layout = PairLayout::kHalfSplit;
     int table_offset = 0;  // of its first plane in the cos/sin tables
   };
   const std::vector<PlaneGroup>& groups() const { return groups_; }
-  int planes() const { return static_cast<int>(frequencies_hi_.size()); }
-  // Turn frequencies per plane, split into halves for vector loads.
+  int planes() const { return static_cast<int>(generator_.planes().size()); }
+  // Turn frequencies per plane, split into halves for vector loads and padded
+  // with zeros to a multiple of 16 planes.
   absl::Span<const uint64_t> frequencies_hi() const { return frequencies_hi_; }
   absl::Span<const uint64_t> frequencies_lo() const { return frequencies_lo_; }
 

@@ -1,9 +1,9 @@
-// What an encoding IS, before any size or tick is known: blocks of a generator X
-// with A(D) = exp(D X), and bias terms.
+// What an encoding IS, before any size or tick is known: blocks of a generator
+// X with A(D) = exp(D X), and bias terms.
 //
 // Conventions: lag D = t_query - t_key in units; logit = scale * q^T A(D) k +
-// bias(D). A rotation plane with frequency w has X = -w J, J = [[0,-1],[1,0]]: the
-// score of RoFormer and Hugging Face.
+// bias(D). A rotation plane with frequency w has X = -w J, J = [[0,-1],[1,0]]:
+// the score of RoFormer and Hugging Face.
 #ifndef ATTND_KERNELS_GENERATOR_H_
 #define ATTND_KERNELS_GENERATOR_H_
 
@@ -53,8 +53,8 @@ using BiasTerm = std::variant<AlibiTerm>;
 struct EncodingSpec {
   std::vector<Block> blocks;  // from channel 0 on; the rest is identity
   std::vector<BiasTerm> biases;
-  int64_t unit_ns = 0;       // length of a unit; 0 = positions
-  bool absolute_lag = false; // two-sided rule of one-sided parts: use |D|
+  int64_t unit_ns = 0;        // length of a unit; 0 = positions
+  bool absolute_lag = false;  // two-sided rule of one-sided parts: use |D|
 
   bool uses_time() const { return !blocks.empty() || !biases.empty(); }
 };
@@ -81,8 +81,8 @@ struct Plane {
 // channels, identity elsewhere.
 class Generator {
  public:
-  // INVALID_ARGUMENT if the blocks need more than head_dim channels, or a rotary
-  // block has an odd number of channels.
+  // INVALID_ARGUMENT if the blocks need more than head_dim channels, or a
+  // rotary block has an odd number of channels.
   static absl::StatusOr<Generator> Make(const std::vector<Block>& blocks,
                                         int head_dim);
 

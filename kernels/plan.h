@@ -1,8 +1,8 @@
 // START HERE: a checked attention problem, cut into independent units of work.
 //
 // Describe (AttentionProblem) -> check (Plan::Make) -> run (attention.h). Only
-// Plan::Make can make a Plan, so nothing below it checks shapes again. Plans own
-// no threads: whoever calls decides who runs the units.
+// Plan::Make can make a Plan, so nothing below it checks shapes again. Plans
+// own no threads: whoever calls decides who runs the units.
 #ifndef ATTND_KERNELS_PLAN_H_
 #define ATTND_KERNELS_PLAN_H_
 
@@ -29,22 +29,22 @@ struct OutputSet {
 
 // Everything is borrowed and must outlive the plan.
 struct AttentionProblem {
-  TensorRef query;  // [B,Hq,Lq,D]
-  TensorRef key;    // [B,Hkv,Lk,D], Hkv divides Hq
-  TensorRef value;  // [B,Hkv,Lk,Dv]
+  TensorRef query;      // [B,Hq,Lq,D]
+  TensorRef key;        // [B,Hkv,Lk,D], Hkv divides Hq
+  TensorRef value;      // [B,Hkv,Lk,Dv]
   TimeAxis query_time;  // both axes of the same kind
   TimeAxis key_time;
   std::shared_ptr<const Encoder> encoder;  // null = NoPE
   MaskSpec mask;
-  // Additive bias, natural units, extents B|1, Hq|1, Lq|1, Lk|1; shape 0,0,0,0 =
-  // none. -inf hides.
+  // Additive bias, natural units, extents B|1, Hq|1, Lq|1, Lk|1; shape 0,0,0,0
+  // = none. -inf hides.
   TensorRef bias;
   float scale = 1;  // finite
   OutputSet outputs;
 };
 
-// Where the answers go; each span is empty or has exactly the size that the plan
-// states. Any alignment of 4 or better.
+// Where the answers go; each span is empty or has exactly the size that the
+// plan states. Any alignment of 4 or better.
 struct OutputBuffers {
   absl::Span<float> output;   // [B,Hq,Lq,Dv] in the query's layout
   absl::Span<float> lse;      // [B,Hq,Lq]
@@ -59,7 +59,7 @@ struct Unit {
   int64_t kv_head = 0;
   int64_t first_row = 0;  // in the item's time order
   int64_t rows = 0;
-  int64_t flops = 0;      // of its matrix products
+  int64_t flops = 0;  // of its matrix products, padded as the tiles are
 };
 
 class Plan {
@@ -67,8 +67,8 @@ class Plan {
   // INVALID_ARGUMENT names the field, what was expected and what came:
   // mismatched shapes, NaN or infinite times where valid, spans over 2^63-1
   // ticks, negative visible lags under a one-sided encoding (with the first
-  // pair), bias of NaN or +inf where visible. Cost: O(B (L log L)) in time, plus
-  // O(B Hq Lq Lk) when a bias tensor is given.
+  // pair), bias of NaN or +inf where visible. Cost: O(B (L log L)) in time,
+  // plus O(B Hq Lq Lk) when a bias tensor is given.
   static absl::StatusOr<Plan> Make(const AttentionProblem& problem);
 
   const AttentionProblem& problem() const { return problem_; }
@@ -88,6 +88,9 @@ class Plan {
   int64_t workspace_bytes() const;
   // Memory the plan itself holds, bytes.
   int64_t plan_bytes() const;
+  // One object per Make, shared by copies: while somebody holds it, no other
+  // plan has it.
+  const std::shared_ptr<const void>& identity() const { return identity_; }
 
  private:
   Plan() = default;
@@ -95,6 +98,7 @@ class Plan {
   std::vector<ItemGeometry> items_;  // one per batch item, or one for all
   std::vector<Unit> units_;
   int64_t flops_ = 0;
+  std::shared_ptr<const void> identity_;
 };
 
 }  // namespace attnd

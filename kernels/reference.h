@@ -1,9 +1,9 @@
 // The double-precision oracle: attention pair by pair, as the formulas read.
 //
 // Shares nothing with the fast path but the inputs' definitions (views, axes,
-// the encoder's numbers). Visibility is decided pair by pair from the rules, not
-// from intervals; phases are reduced in 113-bit arithmetic or better from the
-// encoder's turn frequencies. Cost O(B Hq Lq Lk D); shipped for tests and
+// the encoder's numbers). Visibility is decided pair by pair from the rules,
+// not from intervals; phases are reduced in 113-bit arithmetic or better from
+// the encoder's turn frequencies. Cost O(B Hq Lq Lk D); shipped for tests and
 // self-checks, never served.
 #ifndef ATTND_KERNELS_REFERENCE_H_
 #define ATTND_KERNELS_REFERENCE_H_
@@ -28,9 +28,9 @@ struct ReferenceAnswer {
 };
 
 // Follows the semantics of plan.h to the letter, also for NaN: a non-finite
-// visible q or k makes the row NaN; a non-finite visible V makes that channel of
-// the row NaN; hidden rows never leak. Problems that Plan::Make refuses give an
-// unspecified answer.
+// visible q or k makes the row NaN; a non-finite visible V makes that channel
+// of the row NaN; hidden rows never leak. Problems that Plan::Make refuses give
+// an unspecified answer.
 absl::StatusOr<ReferenceAnswer> ReferenceAttention(
     const AttentionProblem& problem);
 

@@ -1,0 +1,171 @@
+#include "kernels/gemm.h"
+
+#include <omp.h>
+
+#include <dnnl.hpp>
+#include <map>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "kernels/tensor.h"
+
+namespace attnd {
+namespace {
+
+using Tag = dnnl::memory::format_tag;
+constexpr auto kF32 = dnnl::memory::data_type::f32;
+
+enum class Product { kQueryKey, kWeightValue, kWeightValueAccumulate };
+
+using Key = std::tuple<Product, int, int, int64_t>;  // product, rows, keys, dim
+
+// A built product with its memory objects; data handles change per call.
+struct Primitive {
+  dnnl::matmul matmul;
+  dnnl::memory a, b, c, scratch;
+};
+
+bool IsBrgemm(const dnnl::matmul::primitive_desc& desc) {
+  return absl::StartsWith(desc.impl_info_str(), "brg");
+}
+
+}  // namespace
+
+int PaddedRows(int64_t rows) {
+  for (int step : kRowSteps) {
+    if (rows <= step) return step;
+  }
+  return kMaxTileRows;
+}
+
+int TileKeys(int64_t keys) {
+  return keys >= 256 ? 256 : keys >= 128 ? 128 : 64;
+}
+
+struct TileGemm::Impl {
+  dnnl::engine engine{dnnl::engine::kind::cpu, 0};
+  dnnl::stream stream{engine};
+  std::map<Key, Primitive> primitives;
+  AlignedBuffer scratch;
+  // False where oneDNN has no kernel for packed weights (before AVX-512): then
+  // each block of 64 keys is one product with plain weights.
+  bool packed = true;
+
+  // Products of one QueryKey call: 1, or one per block without packing.
+  int Pieces(int keys) const { return packed ? 1 : keys / kKeyBlock; }
+
+  dnnl::matmul::primitive_desc Describe(const Key& key) {
+    const auto [product, rows, keys, dim] = key;
+    const bool qk = product == Product::kQueryKey;
+    const int64_t depth = qk ? dim : keys;
+    const int64_t width = qk ? keys / Pieces(keys) : dim;
+    const dnnl::memory::desc a({rows, depth}, kF32, Tag::ab);
+    const dnnl::memory::desc b({depth, width}, kF32,
+                               qk && packed ? Tag::BA16a64b : Tag::ab);
+    const dnnl::memory::desc c({rows, width}, kF32,
+                               dnnl::memory::dims{qk ? keys : dim, 1});
+    dnnl::primitive_attr attr;
+    attr.set_scratchpad_mode(dnnl::scratchpad_mode::user);
+    if (product == Product::kWeightValueAccumulate) {
+      dnnl::post_ops post;
+      post.append_sum(1.0f);
+      attr.set_post_ops(post);
+    }
+    return {dnnl::matmul::desc(a, b, c), attr, engine};
+  }
+
+  Primitive& Get(const Key& key) {
+    auto it = primitives.find(key);
+    if (it != primitives.end()) return it->second;
+    if (static_cast<int64_t>(primitives.size()) >= kMaxPrimitives) {
+      primitives.clear();
+    }
+    const auto desc = Describe(key);
+    Primitive primitive;
+    primitive.matmul = dnnl::matmul(desc);
+    primitive.a = dnnl::memory(desc.src_desc(), engine, nullptr);
+    primitive.b = dnnl::memory(desc.weights_desc(), engine, nullptr);
+    primitive.c = dnnl::memory(desc.dst_desc(), engine, nullptr);
+    primitive.scratch = dnnl::memory(desc.scratchpad_desc(), engine, nullptr);
+    scratch.Reserve(
+        static_cast<int64_t>(desc.scratchpad_desc().get_size() / 4 + 16));
+    return primitives.emplace(key, std::move(primitive)).first->second;
+  }
+
+  void Run(Primitive& primitive, const float* a, const float* b, float* c) {
+    primitive.a.set_data_handle(const_cast<float*>(a));
+    primitive.b.set_data_handle(const_cast<float*>(b));
+    primitive.c.set_data_handle(c);
+    primitive.scratch.set_data_handle(scratch.data());
+    // The C call: building the C++ argument map costs more than a small
+    // product.
+    const dnnl_exec_arg_t args[] = {
+        {DNNL_ARG_SRC, primitive.a.get()},
+        {DNNL_ARG_WEIGHTS, primitive.b.get()},
+        {DNNL_ARG_DST, primitive.c.get()},
+        {DNNL_ARG_SCRATCHPAD, primitive.scratch.get()}};
+    dnnl::error::wrap_c_api(
+        dnnl_primitive_execute(primitive.matmul.get(), stream.get(), 4, args),
+        "matmul execution failed");
+  }
+};
+
+TileGemm::TileGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+TileGemm::~TileGemm() = default;
+
+absl::StatusOr<std::unique_ptr<TileGemm>> TileGemm::Create() {
+  omp_set_num_threads(1);
+  try {
+    auto impl = std::make_unique<Impl>();
+    try {
+      impl->packed = IsBrgemm(
+          impl->Describe({Product::kQueryKey, kMaxTileRows, kMaxTileKeys, 64}));
+    } catch (const dnnl::error&) {
+      impl->packed = false;
+    }
+    return std::unique_ptr<TileGemm>(new TileGemm(std::move(impl)));
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
+  }
+}
+
+absl::Status TileGemm::QueryKey(int rows, int keys, int64_t dim, const float* q,
+                                const float* key_pack, float* s) {
+  try {
+    Primitive& primitive = impl_->Get({Product::kQueryKey, rows, keys, dim});
+    const int pieces = impl_->Pieces(keys);
+    const int width = keys / pieces;
+    for (int i = 0; i < pieces; ++i) {
+      impl_->Run(primitive, q, key_pack + i * dim * width, s + i * width);
+    }
+    return absl::OkStatus();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN QK^T: ", error.what()));
+  }
+}
+
+absl::Status TileGemm::WeightValue(int rows, int keys, int64_t dim,
+                                   const float* p, const float* v,
+                                   bool accumulate, float* o) {
+  const Product product =
+      accumulate ? Product::kWeightValueAccumulate : Product::kWeightValue;
+  try {
+    impl_->Run(impl_->Get({product, rows, keys, dim}), p, v, o);
+    return absl::OkStatus();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN PV: ", error.what()));
+  }
+}
+
+int64_t TileGemm::primitives() const {
+  return static_cast<int64_t>(impl_->primitives.size());
+}
+
+int64_t TileGemm::scratch_bytes() const {
+  return impl_->scratch.capacity() * static_cast<int64_t>(sizeof(float));
+}
+
+}  // namespace attnd

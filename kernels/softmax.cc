@@ -1,0 +1,228 @@
+#include "kernels/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/exp-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attnd {
+namespace HWY_NAMESPACE {
+
+using Lane = hn::CappedTag<float, kSumLanes>;
+using Vector = hn::Vec<Lane>;
+
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+// logit + column bias; the row bias is folded into the row's reference.
+template <bool kBias>
+HWY_INLINE Vector Logit(Lane d, const float* row, const float* column_bias,
+                        int64_t c) {
+  const Vector s = hn::LoadU(d, row + c);
+  if constexpr (kBias) return hn::Add(s, hn::LoadU(d, column_bias + c));
+  return s;
+}
+
+// Largest logit of columns [begin, end); NaN may be ignored: its exp is NaN and
+// marks the row later.
+template <bool kBias>
+HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
+                        const float* HWY_RESTRICT column_bias, int64_t begin,
+                        int64_t end) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const Vector low = hn::Set(d, kMinusInfinity);
+  Vector m0 = low, m1 = low, m2 = low, m3 = low;
+  int64_t c = begin;
+  for (; c + 4 * n <= end; c += 4 * n) {
+    m0 = hn::Max(Logit<kBias>(d, row, column_bias, c), m0);
+    m1 = hn::Max(Logit<kBias>(d, row, column_bias, c + n), m1);
+    m2 = hn::Max(Logit<kBias>(d, row, column_bias, c + 2 * n), m2);
+    m3 = hn::Max(Logit<kBias>(d, row, column_bias, c + 3 * n), m3);
+  }
+  for (; c + n <= end; c += n) {
+    m0 = hn::Max(Logit<kBias>(d, row, column_bias, c), m0);
+  }
+  if (c < end) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(end - c));
+    Vector tail = hn::MaskedLoad(mask, d, row + c);
+    if constexpr (kBias) {
+      tail = hn::Add(tail, hn::MaskedLoad(mask, d, column_bias + c));
+    }
+    m1 = hn::Max(hn::IfThenElse(mask, tail, low), m1);
+  }
+  m0 = hn::Max(hn::Max(m0, m1), hn::Max(m2, m3));
+  return hn::GetLane(hn::MaxOfLanes(d, m0));
+}
+
+// row := exp(row + column_bias + shift) on [begin, end); adds to the sum lanes.
+template <bool kBias>
+HWY_INLINE void RowExp(float* HWY_RESTRICT row,
+                       const float* HWY_RESTRICT column_bias, int64_t begin,
+                       int64_t end, float shift, float* HWY_RESTRICT sums) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const Vector by = hn::Set(d, shift);
+  Vector s0 = hn::Load(d, sums), s1 = hn::Zero(d);
+  int64_t c = begin;
+  for (; c + 2 * n <= end; c += 2 * n) {
+    const Vector p0 = Exp(d, hn::Add(Logit<kBias>(d, row, column_bias, c), by));
+    const Vector p1 =
+        Exp(d, hn::Add(Logit<kBias>(d, row, column_bias, c + n), by));
+    hn::StoreU(p0, d, row + c);
+    hn::StoreU(p1, d, row + c + n);
+    s0 = hn::Add(s0, p0);
+    s1 = hn::Add(s1, p1);
+  }
+  for (; c < end; c += n) {
+    const auto mask =
+        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, end - c)));
+    Vector x = hn::MaskedLoad(mask, d, row + c);
+    if constexpr (kBias) {
+      x = hn::Add(x, hn::MaskedLoad(mask, d, column_bias + c));
+    }
+    const Vector p = hn::IfThenElseZero(mask, Exp(d, hn::Add(x, by)));
+    hn::BlendedStore(p, mask, d, row + c);
+    s1 = hn::Add(s1, p);
+  }
+  hn::Store(hn::Add(s0, s1), d, sums);
+}
+
+HWY_INLINE float ScalarExp(float x) {
+  const hn::CappedTag<float, kSumLanes> d;
+  return hn::GetLane(Exp(d, hn::Set(d, x)));
+}
+
+template <bool kBias>
+bool UpdateRows(const SoftmaxTile& tile) {
+  bool any = false;
+  for (int r = 0; r < tile.rows; ++r) {
+    float* row = tile.logits + static_cast<int64_t>(r) * tile.stride;
+    const int64_t begin = tile.begin ? tile.begin[r] : 0;
+    const int64_t end = tile.end ? tile.end[r] : tile.stride;
+    tile.rescale[r] = 1;
+    if (begin > 0)
+      std::fill(row, row + std::min<int64_t>(begin, tile.stride), 0.0f);
+    if (end < tile.stride) {
+      std::fill(row + std::max(begin, end), row + tile.stride, 0.0f);
+    }
+    if (begin >= end) continue;
+    const float row_bias = kBias ? tile.row_bias[r] : 0.0f;
+    const float high =
+        RowMax<kBias>(row, tile.column_bias, begin, end) + row_bias;
+    float* sums = tile.sums + r * kSumLanes;
+    float& max = tile.max[r];
+    if (high > max + kRescaleStep) {
+      if (max != kMinusInfinity) {
+        const float factor = ScalarExp(max - high);
+        tile.rescale[r] = factor;
+        for (int l = 0; l < kSumLanes; ++l) sums[l] *= factor;
+        any = true;
+      }
+      max = high;
+    }
+    // All visible logits are -inf so far: any finite reference gives zeros.
+    const float reference = max == kMinusInfinity ? 0.0f : max;
+    RowExp<kBias>(row, tile.column_bias, begin, end, row_bias - reference,
+                  sums);
+  }
+  return any;
+}
+
+bool UpdateSoftmaxImpl(const SoftmaxTile& tile) {
+  return tile.column_bias != nullptr ? UpdateRows<true>(tile)
+                                     : UpdateRows<false>(tile);
+}
+
+void ScaleRowsImpl(float* HWY_RESTRICT values, int rows, int64_t dim,
+                   const float* factor) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int r = 0; r < rows; ++r) {
+    if (factor[r] == 1) continue;
+    float* row = values + r * dim;
+    const Vector by = hn::Set(d, factor[r]);
+    int64_t c = 0;
+    for (; c + n <= dim; c += n) {
+      hn::StoreU(hn::Mul(hn::LoadU(d, row + c), by), d, row + c);
+    }
+    for (; c < dim; ++c) row[c] *= factor[r];
+  }
+}
+
+float NormaliseRowImpl(const float* HWY_RESTRICT values, int64_t dim,
+                       const float* HWY_RESTRICT sums,
+                       float* HWY_RESTRICT out) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
+  if (sum == 0) {
+    std::fill(out, out + dim, 0.0f);
+    return sum;
+  }
+  const float inverse = 1 / sum;
+  const Vector by = hn::Set(d, inverse);
+  int64_t c = 0;
+  for (; c + n <= dim; c += n) {
+    hn::StoreU(hn::Mul(hn::LoadU(d, values + c), by), d, out + c);
+  }
+  for (; c < dim; ++c) out[c] = values[c] * inverse;
+  return sum;
+}
+
+void WeightsFromScoresImpl(const float* scores, int64_t count, float lse,
+                           float* weights) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const Vector by = hn::Set(d, lse);
+  const Vector low = hn::Set(d, kMinusInfinity);
+  for (int64_t c = 0; c < count; c += n) {
+    const auto mask =
+        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, count - c)));
+    const Vector s = hn::MaskedLoad(mask, d, scores + c);
+    // Also when lse is -inf or NaN, a hidden key weighs nothing.
+    const Vector w = Exp(d, hn::Sub(s, by));
+    hn::BlendedStore(hn::IfThenZeroElse(hn::Eq(s, low), w), mask, d,
+                     weights + c);
+  }
+}
+
+const char* VectorTargetImpl() { return hwy::TargetName(HWY_TARGET); }
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attnd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attnd {
+
+HWY_EXPORT(UpdateSoftmaxImpl);
+HWY_EXPORT(ScaleRowsImpl);
+HWY_EXPORT(NormaliseRowImpl);
+HWY_EXPORT(WeightsFromScoresImpl);
+HWY_EXPORT(VectorTargetImpl);
+
+bool UpdateSoftmax(const SoftmaxTile& tile) {
+  return HWY_DYNAMIC_DISPATCH(UpdateSoftmaxImpl)(tile);
+}
+void ScaleRows(float* values, int rows, int64_t dim, const float* factor) {
+  HWY_DYNAMIC_DISPATCH(ScaleRowsImpl)(values, rows, dim, factor);
+}
+float NormaliseRow(const float* values, int64_t dim, const float* sums,
+                   float* out) {
+  return HWY_DYNAMIC_DISPATCH(NormaliseRowImpl)(values, dim, sums, out);
+}
+void WeightsFromScores(const float* scores, int64_t count, float lse,
+                       float* weights) {
+  HWY_DYNAMIC_DISPATCH(WeightsFromScoresImpl)(scores, count, lse, weights);
+}
+const char* VectorTarget() { return HWY_DYNAMIC_DISPATCH(VectorTargetImpl)(); }
+
+}  // namespace attnd
+#endif  // HWY_ONCE

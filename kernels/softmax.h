@@ -1,0 +1,64 @@
+// Online softmax over tiles of logits.
+//
+// Source of the recurrence: Milakov & Gimelshein 2018, algorithm 3; the rescale
+// happens only when a maximum rises by more than kRescaleStep.
+#ifndef ATTND_KERNELS_SOFTMAX_H_
+#define ATTND_KERNELS_SOFTMAX_H_
+
+#include <cstdint>
+
+namespace attnd {
+
+// Lanes of partial sums kept per row until the end.
+inline constexpr int kSumLanes = 16;
+
+// exp(logit - max) may reach e^5.5 before a rescale: far from overflow, and
+// most tiles then rescale nothing.
+inline constexpr float kRescaleStep = 5.5f;
+
+// exp is computed to kExpRelativeError for arguments in [-87.3, 5.5]; below,
+// results are exactly 0 (never subnormal); NaN stays NaN.
+inline constexpr double kExpRelativeError = 3e-7;
+
+// One tile of logits and the running state of its rows. All pointers borrowed.
+struct SoftmaxTile {
+  float* logits = nullptr;  // [rows, stride], 64-byte aligned; stride % 16 == 0
+  int rows = 0;
+  int stride = 0;  // keys of the tile
+  // Visible columns [begin[r], end[r]) of each row; null = all.
+  const int32_t* begin = nullptr;
+  const int32_t* end = nullptr;
+  // Added to the logits on the fly: column_bias[c] + row_bias[r]; null = none.
+  const float* column_bias = nullptr;  // [stride]
+  const float* row_bias = nullptr;     // [rows]
+  // State: max starts at -inf, sums [rows, kSumLanes] at 0.
+  float* max = nullptr;
+  float* sums = nullptr;
+  // Out: factor by which earlier output of the row must be multiplied.
+  float* rescale = nullptr;
+};
+
+// Replaces visible logits by exp(logit + bias - max), hidden ones by exactly 0,
+// and updates the state. Returns whether any rescale factor differs from 1. A
+// row that sees nothing keeps its state and gets factor 1. A NaN logit makes
+// the row's sum NaN. Does not allocate; thread-safe for distinct rows.
+bool UpdateSoftmax(const SoftmaxTile& tile);
+
+// rows[r, 0..dim) *= factor[r] for rows with factor != 1; row stride dim.
+void ScaleRows(float* values, int rows, int64_t dim, const float* factor);
+
+// out[c] = values[c] / sum of the row's lanes; zeros when that sum is 0.
+// Returns the sum.
+float NormaliseRow(const float* values, int64_t dim, const float* sums,
+                   float* out);
+
+// weights[j] = exp(scores[j] - lse); -inf scores give 0. In place allowed.
+void WeightsFromScores(const float* scores, int64_t count, float lse,
+                       float* weights);
+
+// Name of the instruction set that dispatch chose, for example "AVX3".
+const char* VectorTarget();
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_SOFTMAX_H_
