@@ -1,94 +1,36 @@
 #include "kernels/generator.h"
 
+#include <algorithm>
 #include <cmath>
+#include <utility>
 
-#include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
+#include "kernels/block_checks.h"
+#include "kernels/block_resolution.h"
+#include "kernels/direct_sum_exp.h"
 
 namespace attnd {
 namespace {
 
-absl::Status Bad(const std::string& path, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(path, ": ", why));
-}
+using Matrix = std::vector<double>;
 
-absl::Status Check(const IdentityBlock& block, const std::string& path) {
-  if (block.width >= 1) return absl::OkStatus();
-  return Bad(path + ".identity.width",
-             absl::StrCat(block.width, ", expected >= 1"));
-}
-
-absl::Status Check(const RotaryBlock& block, const std::string& path) {
-  if (!(block.base > 0) || !std::isfinite(block.base)) {
-    return Bad(path + ".rotary.base",
-               absl::StrCat(block.base, ", expected finite and > 0"));
-  }
-  if (block.rotary_dim < 0 || block.rotary_dim % 2 != 0) {
-    return Bad(path + ".rotary.rotary_dim",
-               absl::StrCat(block.rotary_dim, ", expected even and >= 0"));
-  }
-  return absl::OkStatus();
-}
-
-absl::Status Check(const RotationBlock& block, const std::string& path) {
-  if (block.frequencies.empty()) {
-    return Bad(path + ".rotation.frequencies", "empty, expected one per plane");
-  }
-  for (size_t i = 0; i < block.frequencies.size(); ++i) {
-    if (!std::isfinite(block.frequencies[i])) {
-      return Bad(absl::StrCat(path, ".rotation.frequencies[", i, "]"),
-                 absl::StrCat(block.frequencies[i], ", expected finite"));
+// a b, all row-major n x n.
+Matrix Product(const Matrix& a, const Matrix& b, int n) {
+  Matrix c(a.size(), 0.0);
+  for (int i = 0; i < n; ++i) {
+    for (int k = 0; k < n; ++k) {
+      for (int j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
     }
   }
-  return absl::OkStatus();
+  return c;
 }
 
-absl::Status Check(const AlibiTerm& term, const std::string& path) {
-  for (size_t i = 0; i < term.slopes.size(); ++i) {
-    if (!(term.slopes[i] >= 0) || !std::isfinite(term.slopes[i])) {
-      return Bad(absl::StrCat(path, ".alibi.slopes[", i, "]"),
-                 absl::StrCat(term.slopes[i], ", expected finite and >= 0"));
-    }
-  }
-  if (!(term.bias_max > 0) || !std::isfinite(term.bias_max)) {
-    return Bad(path + ".alibi.bias_max",
-               absl::StrCat(term.bias_max, ", expected finite and > 0"));
-  }
-  return absl::OkStatus();
-}
-
-// Lays `frequencies` as planes over 2 * n channels from `first` on.
-void AppendPlanes(const std::vector<double>& frequencies, PairLayout layout,
-                  int first, std::vector<Plane>& planes) {
-  const int n = static_cast<int>(frequencies.size());
-  for (int j = 0; j < n; ++j) {
-    const bool half = layout == PairLayout::kHalfSplit;
-    planes.push_back({.first = half ? first + j : first + 2 * j,
-                      .second = half ? first + j + n : first + 2 * j + 1,
-                      .omega = frequencies[j]});
-  }
+double LargestEntry(const Matrix& a) {
+  double largest = 0;
+  for (double x : a) largest = std::max(largest, std::abs(x));
+  return largest;
 }
 
 }  // namespace
-
-absl::Status Validate(const EncodingSpec& spec) {
-  for (size_t i = 0; i < spec.blocks.size(); ++i) {
-    const std::string path = absl::StrCat("blocks[", i, "]");
-    absl::Status status = std::visit(
-        [&](const auto& block) { return Check(block, path); }, spec.blocks[i]);
-    if (!status.ok()) return status;
-  }
-  for (size_t i = 0; i < spec.biases.size(); ++i) {
-    const std::string path = absl::StrCat("biases[", i, "]");
-    absl::Status status = std::visit(
-        [&](const auto& term) { return Check(term, path); }, spec.biases[i]);
-    if (!status.ok()) return status;
-  }
-  if (spec.unit_ns < 0) {
-    return Bad("time_unit", absl::StrCat(spec.unit_ns, " ns, expected >= 1"));
-  }
-  return absl::OkStatus();
-}
 
 std::vector<double> PublishedSlopes(int heads, double bias_max) {
   int power = 1;
@@ -103,65 +45,73 @@ std::vector<double> PublishedSlopes(int heads, double bias_max) {
   return slopes;
 }
 
-std::vector<double> RotaryFrequencies(int rotary_dim, double base) {
-  std::vector<double> frequencies;
-  for (int j = 0; j < rotary_dim / 2; ++j) {
-    frequencies.push_back(std::pow(base, -2.0 * j / rotary_dim));
-  }
-  return frequencies;
-}
-
 absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
-                                          int head_dim) {
+                                          int head_dim, double length,
+                                          const std::vector<double>&) {
+  absl::Status status = CheckBlocks(blocks, "blocks");
+  if (!status.ok()) return status;
+  absl::StatusOr<ResolvedBlocks> resolved =
+      ResolveBlocks(blocks, head_dim, length);
+  if (!resolved.ok()) return resolved.status();
   Generator generator;
-  generator.dim_ = head_dim;
-  int next = 0;
-  for (size_t i = 0; i < blocks.size(); ++i) {
-    int width = 0;
-    if (const auto* identity = std::get_if<IdentityBlock>(&blocks[i])) {
-      width = identity->width;
-    } else if (const auto* rotary = std::get_if<RotaryBlock>(&blocks[i])) {
-      width = rotary->rotary_dim > 0 ? rotary->rotary_dim : head_dim - next;
-      if (width % 2 != 0) {
-        return Bad(absl::StrCat("blocks[", i, "].rotary"),
-                   absl::StrCat("head_dim ", head_dim, " leaves ", width,
-                                " channels, an odd number; set rotary_dim"));
-      }
-      if (width > 0 && next + width <= head_dim) {
-        AppendPlanes(RotaryFrequencies(width, rotary->base), rotary->layout,
-                     next, generator.planes_);
-      }
-    } else {
-      const auto& rotation = std::get<RotationBlock>(blocks[i]);
-      width = 2 * static_cast<int>(rotation.frequencies.size());
-      if (next + width <= head_dim) {
-        AppendPlanes(rotation.frequencies, rotation.layout, next,
-                     generator.planes_);
-      }
-    }
-    if (width < 0 || next + width > head_dim) {
-      return Bad(absl::StrCat("blocks[", i, "]"),
-                 absl::StrCat("needs ", width, " channels from channel ", next,
-                              " on, but head_dim is ", head_dim));
-    }
-    next += width;
-  }
+  generator.sum_ = std::move(resolved->sum);
   return generator;
 }
 
-std::vector<double> Generator::Exp(double lag) const {
-  std::vector<double> exp(static_cast<size_t>(dim_) * dim_, 0.0);
-  for (int c = 0; c < dim_; ++c) exp[c * dim_ + c] = 1;
-  for (const Plane& plane : planes_) {
-    const double cosine = std::cos(plane.omega * lag);
-    const double sine = std::sin(plane.omega * lag);
-    exp[plane.first * dim_ + plane.first] = cosine;
-    exp[plane.second * dim_ + plane.second] = cosine;
-    // exp(-w D J), J = [[0,-1],[1,0]].
-    exp[plane.first * dim_ + plane.second] = sine;
-    exp[plane.second * dim_ + plane.first] = -sine;
+std::vector<Drive> Generator::drives() const {
+  std::vector<Drive> drives;
+  for (const Plane& plane : planes()) {
+    drives.push_back(plane.drive);
+    for (const PlaneTerm& term : plane.further) drives.push_back(term.drive);
   }
-  return exp;
+  for (const Chain& chain : chains()) drives.push_back(chain.drive);
+  for (const SmallBlock& block : small_blocks()) drives.push_back(block.drive);
+  std::sort(drives.begin(), drives.end());
+  drives.erase(std::unique(drives.begin(), drives.end()), drives.end());
+  return drives;
+}
+
+bool Generator::one_sided() const {
+  return !small_blocks().empty() ||
+         std::any_of(chains().begin(), chains().end(), [](const Chain& chain) {
+           return chain.rate > 0 || chain.channels.size() > 1;
+         });
+}
+
+bool Generator::bounded() const {
+  return std::all_of(chains().begin(), chains().end(),
+                     [](const Chain& chain) {
+                       return chain.rate > 0 || chain.channels.size() == 1;
+                     }) &&
+         std::all_of(small_blocks().begin(), small_blocks().end(),
+                     [](const SmallBlock& block) { return block.rate > 0; });
+}
+
+std::vector<double> Generator::Exp(double lag, bool absolute_lag) const {
+  return Exp([lag](const Drive&) { return lag; }, {}, absolute_lag);
+}
+
+std::vector<double> Generator::Exp(absl::FunctionRef<double(const Drive&)> lag,
+                                   absl::Span<const double> angles,
+                                   bool absolute_lag) const {
+  const int n = dim();
+  DirectSumExp exp = attnd::Exp(sum_, lag, angles, absolute_lag);
+  const std::vector<double>& scale = channel_scale();
+  for (int i = 0; !scale.empty() && i < n; ++i) {
+    for (int j = 0; j < n; ++j) {
+      exp.value[i * n + j] *= scale[i] * scale[j];
+      exp.minus_identity[i * n + j] = exp.value[i * n + j] - (i == j);
+    }
+  }
+  if (basis_.empty()) return exp.value;
+  if (LargestEntry(exp.minus_identity) > 0.5) {
+    return Product(Product(basis_, exp.value, n), basis_inverse_, n);
+  }
+  // Near lag 0: exactly the identity there, whatever the rounding of the basis.
+  Matrix result =
+      Product(Product(basis_, exp.minus_identity, n), basis_inverse_, n);
+  for (int c = 0; c < n; ++c) result[c * n + c] += 1;
+  return result;
 }
 
 }  // namespace attnd

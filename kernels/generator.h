@@ -1,100 +1,85 @@
-// What an encoding IS, before any size or tick is known: blocks of a generator
-// X with A(D) = exp(D X), and bias terms.
-//
-// Conventions: lag D = t_query - t_key in units; logit = scale * q^T A(D) k +
-// bias(D). A rotation plane with frequency w has X = -w J, J = [[0,-1],[1,0]]:
-// the score of RoFormer and Hugging Face.
+// The generator X of one head at a known head dimension: a direct sum over
+// channels of rotation planes, decaying and Jordan chains and small dense
+// blocks, optionally inside a basis. Symbolic twin: encoding_spec.h; compiled
+// twin: encoder.h.
 #ifndef ATTND_KERNELS_GENERATOR_H_
 #define ATTND_KERNELS_GENERATOR_H_
 
 #include <cstdint>
-#include <string>
-#include <variant>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "kernels/direct_sum.h"
+#include "kernels/encoding_spec.h"
+#include "kernels/rotary_scaling.h"  // RotaryFrequencies
 
 namespace attnd {
-
-// Channels of a plane within a block of n channels: half-split (j, j + n/2)
-// (GPT-NeoX, Hugging Face), interleaved (2j, 2j + 1) (RoFormer, GPT-J).
-enum class PairLayout : uint8_t { kHalfSplit, kInterleaved };
-
-// Channels that see no time.
-struct IdentityBlock {
-  int width = 1;
-};
-
-// RoPE (Su et al. 2021): plane j of r/2 turns by base^(-2j/r) rad per unit.
-struct RotaryBlock {
-  double base = 10000;
-  int rotary_dim = 0;  // r, even; 0 = all channels that are left
-  PairLayout layout = PairLayout::kHalfSplit;
-};
-
-// Planes with given frequencies, rad per unit.
-struct RotationBlock {
-  std::vector<double> frequencies;
-  PairLayout layout = PairLayout::kHalfSplit;
-};
-
-using Block = std::variant<IdentityBlock, RotaryBlock, RotationBlock>;
-
-// ALiBi (Press et al. 2022): bias -slope * D, or -slope * |D| when two-sided.
-struct AlibiTerm {
-  std::vector<double> slopes;  // per query head, or one; empty = published
-  bool two_sided = false;
-  double bias_max = 8;
-};
-
-using BiasTerm = std::variant<AlibiTerm>;
-
-// A complete encoding. Default: NoPE.
-struct EncodingSpec {
-  std::vector<Block> blocks;  // from channel 0 on; the rest is identity
-  std::vector<BiasTerm> biases;
-  int64_t unit_ns = 0;        // length of a unit; 0 = positions
-  bool absolute_lag = false;  // two-sided rule of one-sided parts: use |D|
-
-  bool uses_time() const { return !blocks.empty() || !biases.empty(); }
-};
-
-// Checks all that can be checked without sizes: finite numbers, ranges, even
-// dims. INVALID_ARGUMENT with the path of the first offending field
-// ("blocks[1].rotary.base: ...").
-absl::Status Validate(const EncodingSpec& spec);
 
 // The published ALiBi slopes: with c = 2^floor(log2 heads), 2^(-b(h+1)/c) for
 // h < c, then 2^(-(b/2)(2(h-c)+1)/c); b = bias_max.
 std::vector<double> PublishedSlopes(int heads, double bias_max = 8);
 
-// base^(-2j/r), j = 0 .. r/2 - 1.
-std::vector<double> RotaryFrequencies(int rotary_dim, double base);
-
-// One rotation plane over two channels of a head.
-struct Plane {
-  int first = 0, second = 0;  // channels
-  double omega = 0;           // rad per unit
-};
-
-// The generator of one head at a known head dimension: planes over disjoint
-// channels, identity elsewhere.
+// Immutable once made; shared by all threads.
 class Generator {
  public:
-  // INVALID_ARGUMENT if the blocks need more than head_dim channels, or a
-  // rotary block has an odd number of channels.
+  // Resolves blocks at a head dimension. `length` is the number of valid keys
+  // of the item, for the scalings that depend on it. INVALID_ARGUMENT if the
+  // blocks need more than head_dim channels, a rotary block has an odd number
+  // of channels, an eigenvalue grows, or a dense block or basis is too ill
+  // conditioned (kMaxCondition).
   static absl::StatusOr<Generator> Make(const std::vector<Block>& blocks,
-                                        int head_dim);
+                                        int head_dim, double length = 0,
+                                        const std::vector<double>& basis = {});
 
-  int dim() const { return dim_; }
-  const std::vector<Plane>& planes() const { return planes_; }
+  int dim() const { return sum_.dim; }
+  const std::vector<Plane>& planes() const { return sum_.planes; }
+  const std::vector<Chain>& chains() const { return sum_.chains; }
+  const std::vector<SmallBlock>& small_blocks() const {
+    return sum_.small_blocks;
+  }
+  // Multiplies channel c of encoded q and of encoded k each (YaRN, LongRoPE
+  // amplitude); empty = all 1.
+  const std::vector<double>& channel_scale() const {
+    return sum_.channel_scale;
+  }
+  // A(D) = P exp(DX) P^-1, row-major dim x dim; both empty = identity. Folds a
+  // block-diagonalised dense block and EncodingSpec::basis.
+  const std::vector<double>& basis() const { return basis_; }
+  const std::vector<double>& basis_inverse() const { return basis_inverse_; }
+  // Condition number of the basis in the 2-norm; 1 without one.
+  double condition() const { return condition_; }
+  // phi1 instead of exp; then for all blocks.
+  bool averaged() const { return sum_.averaged; }
 
-  // exp(D X), dim x dim row-major, in double. For oracles: no size is fast.
-  std::vector<double> Exp(double lag) const;
+  // Every drive that a plane, chain or small block names; ascending, each once.
+  std::vector<Drive> drives() const;
+
+  // Decays or Jordan parts exist: defined for lag >= 0 only.
+  bool one_sided() const;
+  // sup over D >= 0 of |A(D)| is finite.
+  bool bounded() const;
+  // Depends on `length`.
+  bool length_dependent() const { return sum_.length_dependent; }
+
+  // A(D), dim x dim row-major, in double, all drives advanced by the same lag:
+  // phi1(DX) where averaged(), with channel_scale and basis. Exp(0) without a
+  // scale is the identity to the bit. For oracles: nothing here is fast.
+  // absolute_lag: decays and couplings take |D|.
+  std::vector<double> Exp(double lag, bool absolute_lag = false) const;
+
+  // The same with a lag per drive, and with the angle of each plane [rad, whole
+  // turns left out] where `angles` is not empty: for exact phases. Angles
+  // belong to the signed lags.
+  std::vector<double> Exp(absl::FunctionRef<double(const Drive&)> lag,
+                          absl::Span<const double> angles,
+                          bool absolute_lag = false) const;
 
  private:
-  int dim_ = 0;
-  std::vector<Plane> planes_;
+  DirectSum sum_;
+  std::vector<double> basis_, basis_inverse_;
+  double condition_ = 1;
 };
 
 }  // namespace attnd

@@ -1,0 +1,30 @@
+// Generator blocks -> direct sum of planes, chains and small blocks at a known
+// head dimension.
+#ifndef ATTND_KERNELS_BLOCK_RESOLUTION_H_
+#define ATTND_KERNELS_BLOCK_RESOLUTION_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/direct_sum.h"
+#include "kernels/encoding_spec.h"
+
+namespace attnd {
+
+struct ResolvedBlocks {
+  DirectSum sum;
+  // V and its inverse, row-major dim x dim, both empty = identity: X = V (sum)
+  // V^-1. From dense and skew rank-2 blocks; block-diagonal along the blocks.
+  std::vector<double> basis, basis_inverse;
+};
+
+// Lays the blocks over channels 0 .. head_dim - 1 in order. `length` is the
+// number of valid keys of the item. The blocks must have passed CheckBlocks.
+// INVALID_ARGUMENT with the path "blocks[i]..." where a block does not fit the
+// channels that are left, grows, or is averaged among others that are not.
+absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
+                                             int head_dim, double length);
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_BLOCK_RESOLUTION_H_
