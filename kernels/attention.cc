@@ -34,13 +34,22 @@ struct Walk {
   KeyPack& pack;
   QueryTile& tile;
 
+  // Keys of the next product: whole tiles, which under a one-sided encoding may
+  // not cross from one reference to the next.
+  int64_t Width(int64_t key, int64_t end) const {
+    const HeadEncoder* head = pack.head();
+    if (head == nullptr || !head->one_sided()) return TileKeys(end - key);
+    return TileKeys(
+        std::min(end - key, kReferenceKeys - key % kReferenceKeys));
+  }
+
   absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged) {
     for (int64_t key = keys.begin; key < keys.end;) {
       if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
         return absl::CancelledError("cancelled between tiles");
       }
-      const int64_t width = TileKeys(keys.end - key);
-      pack.Ensure(key, key + width);
+      const int64_t width = Width(key, keys.end);
+      pack.EnsureValues(key, key + width);
       absl::Status status =
           tile.Advance(gemm, pack, first, rows, key, width, ragged, out);
       if (!status.ok()) return status;
@@ -78,7 +87,7 @@ TilePath FindPath(const ItemGeometry& item, int64_t first, int64_t rows) {
 }
 
 absl::Status RunTile(Walk& walk, const QueryTile::Place& place) {
-  walk.tile.Start(walk.plan, place);
+  walk.tile.Start(walk.plan, place, walk.pack);
   const TilePath path =
       FindPath(walk.plan.item(place.batch), place.first, place.rows);
   absl::Status status = walk.Run(0, place.rows, path.full, false);

@@ -1,5 +1,8 @@
 #include "kernels/encoder.h"
 
+#include <algorithm>
+#include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 
@@ -9,9 +12,15 @@
 namespace attnd {
 namespace {
 
-// Cuts planes into runs that one vector loop can walk.
-std::vector<Encoder::PlaneGroup> GroupPlanes(const std::vector<Plane>& planes) {
-  std::vector<Encoder::PlaneGroup> groups;
+// A plane seen from the encoded order.
+struct PlacedPlane {
+  int first, second;  // positions
+  const Plane* plane;
+};
+
+std::vector<HeadEncoder::PlaneGroup> GroupPlanes(
+    const std::vector<PlacedPlane>& planes) {
+  std::vector<HeadEncoder::PlaneGroup> groups;
   const int count = static_cast<int>(planes.size());
   for (int begin = 0; begin < count;) {
     const int distance = planes[begin].second - planes[begin].first;
@@ -26,7 +35,7 @@ std::vector<Encoder::PlaneGroup> GroupPlanes(const std::vector<Plane>& planes) {
     }
     // A lone pair of neighbours reads the same in both layouts.
     const bool interleaved = distance == 1;
-    groups.push_back({.first_channel = planes[begin].first,
+    groups.push_back({.first = planes[begin].first,
                       .planes = end - begin,
                       .distance = interleaved ? 0 : distance,
                       .layout = interleaved ? PairLayout::kInterleaved
@@ -54,39 +63,350 @@ absl::StatusOr<std::vector<double>> HeadSlopes(const AlibiTerm& term,
 
 }  // namespace
 
+// Lays one head's generator out for the loops.
+class EncoderBuilder {
+ public:
+  EncoderBuilder(Encoder& encoder, Generator generator) : encoder_(encoder) {
+    head_.generator_ = std::move(generator);
+  }
+
+  HeadEncoder Build() {
+    Order();
+    AddChains();
+    AddSmalls();
+    AddPlanes();
+    AddBasis();
+    if (generator().averaged()) AddSpectrum();
+    return std::move(head_);
+  }
+
+  static absl::Status Compile(Encoder& encoder);
+
+ private:
+  const Generator& generator() const { return head_.generator_; }
+
+  int Source(const Drive& drive) {
+    auto& sources = encoder_.sources_;
+    const auto it = std::find(sources.begin(), sources.end(), drive);
+    if (it != sources.end()) return static_cast<int>(it - sources.begin());
+    sources.push_back(drive);
+    encoder_.units_per_tick_.push_back(Ratio(drive).units_per_tick());
+    return static_cast<int>(sources.size()) - 1;
+  }
+
+  TickRatio Ratio(const Drive& drive) const {
+    if (drive.clock) return {};
+    TickRatio ratio = encoder_.ratio_;
+    const std::vector<int64_t>& units = encoder_.spec_.coordinate_unit_ns;
+    if (drive.coordinate > 0 &&
+        drive.coordinate <= static_cast<int>(units.size())) {
+      ratio.unit_ns = units[drive.coordinate - 1];
+    }
+    return ratio;
+  }
+
+  // Chains of two or more jets come first, jet by jet, real parts before
+  // imaginary ones, so that loops over chains and over planes are contiguous.
+  void Order() {
+    const int dim = generator().dim();
+    std::vector<int> order;
+    std::vector<bool> taken(dim, false);
+    for (int m = 2; m <= 4; ++m) {
+      std::vector<const Chain*> chains = ChainsOf(m);
+      if (chains.empty()) continue;
+      HeadEncoder::ChainGroup group{
+          .order = m,
+          .first = static_cast<int>(order.size()),
+          .count = static_cast<int>(chains.size()),
+          .factor_offset = static_cast<int>(head_.rates_.size())};
+      for (int jet = 0; jet < m; ++jet) {
+        for (const Chain* chain : chains) order.push_back(chain->channels[jet]);
+      }
+      for (const Chain* chain : chains) PushChain(*chain);
+      head_.chain_groups_.push_back(group);
+    }
+    for (const SmallBlock& small : generator().small_blocks()) {
+      order.insert(order.end(), small.channels.begin(), small.channels.end());
+    }
+    for (int c : order) taken[c] = true;
+    const bool identity = order.empty();
+    for (int c = 0; c < dim; ++c) {
+      if (!taken[c]) order.push_back(c);
+    }
+    position_.resize(dim);
+    for (int p = 0; p < dim; ++p) position_[order[p]] = p;
+    if (!identity) head_.order_ = std::move(order);
+  }
+
+  std::vector<const Chain*> ChainsOf(int order) const {
+    std::vector<int> member(generator().dim(), 0);  // 1: second of a plane
+    for (const Plane& plane : generator().planes()) member[plane.second] = 1;
+    std::vector<const Chain*> chains;
+    for (const Chain& chain : generator().chains()) {
+      if (static_cast<int>(chain.channels.size()) == order) {
+        chains.push_back(&chain);
+      }
+    }
+    std::stable_sort(chains.begin(), chains.end(),
+                     [&](const Chain* a, const Chain* b) {
+                       return member[a->channels[0]] < member[b->channels[0]];
+                     });
+    return chains;
+  }
+
+  void PushChain(const Chain& chain) {
+    head_.rates_.push_back(static_cast<float>(chain.rate));
+    head_.couplings_.push_back(static_cast<float>(chain.coupling));
+    head_.chain_sources_.push_back(Source(chain.drive));
+  }
+
+  // Chains of one cover a run of positions; what lies between decays by 0.
+  void AddChains() {
+    std::map<int, const Chain*> decays;  // by position
+    for (const Chain& chain : generator().chains()) {
+      if (chain.channels.size() == 1) {
+        decays[position_[chain.channels[0]]] = &chain;
+      }
+    }
+    if (decays.empty()) return;
+    const int first = decays.begin()->first;
+    const int last = decays.rbegin()->first;
+    const Chain still{.channels = {},
+                      .rate = 0,
+                      .coupling = 0,
+                      .drive = decays.begin()->second->drive};
+    head_.chain_groups_.push_back(
+        {.order = 1,
+         .first = first,
+         .count = last - first + 1,
+         .factor_offset = static_cast<int>(head_.rates_.size())});
+    for (int p = first; p <= last; ++p) {
+      const auto it = decays.find(p);
+      PushChain(it == decays.end() ? still : *it->second);
+    }
+  }
+
+  void AddSmalls() {
+    for (const SmallBlock& small : generator().small_blocks()) {
+      HeadEncoder::Small placed{.first = position_[small.channels[0]],
+                                .size = static_cast<int>(small.channels.size()),
+                                .source = Source(small.drive),
+                                .matrix = small.matrix,
+                                .mirrored = small.matrix};
+      for (size_t i = 0; i < small.rotation.size(); ++i) {
+        placed.mirrored[i] -= 2 * small.rotation[i];
+      }
+      head_.smalls_.push_back(std::move(placed));
+    }
+  }
+
+  void AddPlanes() {
+    std::vector<PlacedPlane> planes;
+    for (const Plane& plane : generator().planes()) {
+      planes.push_back(
+          {position_[plane.first], position_[plane.second], &plane});
+    }
+    std::sort(planes.begin(), planes.end(),
+              [](const PlacedPlane& a, const PlacedPlane& b) {
+                return a.first < b.first;
+              });
+    head_.plane_groups_ = GroupPlanes(planes);
+    head_.table_size_ = (static_cast<int>(planes.size()) + 15) / 16 * 16;
+    for (size_t p = 0; p < planes.size(); ++p) {
+      const Plane& plane = *planes[p].plane;
+      AddTerm(plane.drive, plane.omega, p);
+      for (const auto& [omega, drive] : plane.further) AddTerm(drive, omega, p);
+    }
+  }
+
+  void AddTerm(const Drive& drive, double omega, size_t plane) {
+    const int source = Source(drive);
+    auto it = std::find_if(
+        head_.frequencies_.begin(), head_.frequencies_.end(),
+        [&](const HeadEncoder::Frequencies& f) { return f.source == source; });
+    if (it == head_.frequencies_.end()) {
+      HeadEncoder::Frequencies frequencies{
+          .source = source,
+          .hi = std::vector<uint64_t>(head_.table_size_),
+          .lo = std::vector<uint64_t>(head_.table_size_),
+          .omega = std::vector<double>(head_.table_size_),
+          .turns = std::vector<double>(head_.table_size_)};
+      head_.frequencies_.push_back(std::move(frequencies));
+      it = head_.frequencies_.end() - 1;
+    }
+    const TurnFrequency turns = MakeTurnFrequency(omega, Ratio(drive));
+    it->hi[plane] = turns.hi;
+    it->lo[plane] = turns.lo;
+    it->omega[plane] = omega;
+    it->turns[plane] = omega / (2 * M_PI);
+  }
+
+  // Planes with the chains that share their channels, then what is left.
+  void AddSpectrum() {
+    std::map<int, const Chain*> chain_of;  // by first channel
+    for (const Chain& chain : generator().chains()) {
+      chain_of[chain.channels[0]] = &chain;
+    }
+    std::vector<bool> taken(generator().dim(), false);
+    std::map<int, const Plane*> plane_of;  // by first channel
+    for (const Plane& plane : generator().planes()) {
+      plane_of[plane.first] = &plane;
+    }
+    for (const auto& [channel, plane] : plane_of) {
+      if (taken[channel]) continue;
+      HeadEncoder::Spectral spectral;
+      spectral.turns.emplace_back(Source(plane->drive), plane->omega);
+      for (const auto& [omega, drive] : plane->further) {
+        spectral.turns.emplace_back(Source(drive), omega);
+      }
+      const auto it = chain_of.find(channel);
+      const std::vector<int> jets = it == chain_of.end()
+                                        ? std::vector<int>{channel}
+                                        : it->second->channels;
+      if (it != chain_of.end()) SetDecay(*it->second, spectral);
+      for (int jet : jets) {
+        const Plane& member = *plane_of.at(jet);
+        taken[member.first] = taken[member.second] = true;
+        spectral.re.push_back(position_[member.first]);
+        spectral.im.push_back(position_[member.second]);
+      }
+      head_.spectrum_.push_back(std::move(spectral));
+    }
+    for (const auto& [channel, chain] : chain_of) {
+      if (taken[channel]) continue;
+      HeadEncoder::Spectral spectral;
+      SetDecay(*chain, spectral);
+      for (int c : chain->channels) {
+        taken[c] = true;
+        spectral.re.push_back(position_[c]);
+      }
+      head_.spectrum_.push_back(std::move(spectral));
+    }
+    for (const HeadEncoder::Small& small : head_.smalls_) {
+      for (int i = 0; i < small.size; ++i) TakePosition(small.first + i, taken);
+    }
+    for (int c = 0; c < generator().dim(); ++c) {
+      if (taken[c]) continue;
+      HeadEncoder::Spectral still;  // phi1(0) = 1
+      still.re.push_back(position_[c]);
+      head_.spectrum_.push_back(std::move(still));
+    }
+  }
+
+  void TakePosition(int position, std::vector<bool>& taken) const {
+    taken[head_.order_.empty() ? position : head_.order_[position]] = true;
+  }
+
+  void SetDecay(const Chain& chain, HeadEncoder::Spectral& spectral) {
+    spectral.rate = chain.rate;
+    spectral.coupling = chain.coupling;
+    spectral.source = Source(chain.drive);
+  }
+
+  void AddBasis() {
+    const int dim = generator().dim();
+    const std::vector<double>& scale = generator().channel_scale();
+    const auto at = [&](int position) {
+      return head_.order_.empty() ? position : head_.order_[position];
+    };
+    if (generator().basis().empty()) {
+      if (scale.empty()) return;
+      for (int p = 0; p < dim; ++p) {
+        head_.scale_.push_back(static_cast<float>(scale[at(p)]));
+      }
+      return;
+    }
+    const std::vector<double>& basis = generator().basis();
+    const std::vector<double>& inverse = generator().basis_inverse();
+    head_.query_basis_.resize(static_cast<size_t>(dim) * dim);
+    head_.key_basis_.resize(static_cast<size_t>(dim) * dim);
+    for (int in = 0; in < dim; ++in) {
+      for (int p = 0; p < dim; ++p) {
+        const int c = at(p);
+        const double by = scale.empty() ? 1.0 : scale[c];
+        head_.query_basis_[in * dim + p] =
+            static_cast<float>(by * basis[in * dim + c]);
+        head_.key_basis_[in * dim + p] =
+            static_cast<float>(by * inverse[c * dim + in]);
+      }
+    }
+  }
+
+  Encoder& encoder_;
+  HeadEncoder head_;
+  std::vector<int> position_;  // of a channel
+};
+
+bool HeadEncoder::identity() const {
+  return order_.empty() && query_basis_.empty() && scale_.empty() &&
+         plane_groups_.empty() && !one_sided() && !pairwise();
+}
+
+absl::Status EncoderBuilder::Compile(Encoder& encoder) {
+  const EncodingSpec& spec = encoder.spec_;
+  const EncoderSizes& sizes = encoder.sizes_;
+  if (!spec.per_head.empty() &&
+      static_cast<int>(spec.per_head.size()) != sizes.kv_heads) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "per_head: ", spec.per_head.size(),
+        " generators, expected one per kv head (", sizes.kv_heads, ")"));
+  }
+  const size_t heads = std::max<size_t>(1, spec.per_head.size());
+  for (size_t h = 0; h < heads; ++h) {
+    absl::StatusOr<Generator> generator = Generator::Make(
+        spec.per_head.empty() ? spec.blocks : spec.per_head[h], sizes.head_dim,
+        static_cast<double>(sizes.length), spec.basis);
+    if (!generator.ok()) return generator.status();
+    if (generator->one_sided() && !spec.absolute_lag) encoder.one_sided_ = true;
+    if (generator->length_dependent()) encoder.length_dependent_ = true;
+    EncoderBuilder builder(encoder, *std::move(generator));
+    encoder.heads_.push_back(builder.Build());
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
     const EncodingSpec& spec, const EncoderSizes& sizes,
     const TickRatio& ratio) {
   if (absl::Status status = Validate(spec); !status.ok()) return status;
-  absl::StatusOr<Generator> generator =
-      Generator::Make(spec.blocks, sizes.head_dim);
-  if (!generator.ok()) return generator.status();
-
   std::shared_ptr<Encoder> encoder(new Encoder);
+  encoder->spec_ = spec;
   encoder->sizes_ = sizes;
   encoder->ratio_ = ratio;
-  encoder->generator_ = *std::move(generator);
-  encoder->groups_ = GroupPlanes(encoder->generator_.planes());
-  for (const Plane& plane : encoder->generator_.planes()) {
-    const TurnFrequency turns = MakeTurnFrequency(plane.omega, ratio);
-    encoder->frequencies_hi_.push_back(turns.hi);
-    encoder->frequencies_lo_.push_back(turns.lo);
+  if (absl::Status status = EncoderBuilder::Compile(*encoder); !status.ok()) {
+    return status;
   }
-  const size_t padded = (encoder->frequencies_hi_.size() + 15) / 16 * 16;
-  encoder->frequencies_hi_.resize(padded);
-  encoder->frequencies_lo_.resize(padded);
   for (size_t i = 0; i < spec.biases.size(); ++i) {
-    const auto& term = std::get<AlibiTerm>(spec.biases[i]);
+    const auto* term = std::get_if<AlibiTerm>(&spec.biases[i]);
+    if (term == nullptr) continue;
     absl::StatusOr<std::vector<double>> slopes =
-        HeadSlopes(term, absl::StrCat("biases[", i, "]"), sizes.query_heads);
+        HeadSlopes(*term, absl::StrCat("biases[", i, "]"), sizes.query_heads);
     if (!slopes.ok()) return slopes.status();
     encoder->slopes_.resize(sizes.query_heads, 0.0);
     for (int h = 0; h < sizes.query_heads; ++h) {
       encoder->slopes_[h] += (*slopes)[h];
     }
-    if (!term.two_sided && !spec.absolute_lag) encoder->one_sided_ = true;
+    if (!term->two_sided && !spec.absolute_lag) encoder->one_sided_ = true;
   }
   return encoder;
+}
+
+bool Encoder::uses_clock() const { return clock_channels() > 0; }
+
+int Encoder::clock_channels() const {
+  int channels = 0;
+  for (const Drive& drive : sources_) {
+    if (drive.clock) channels = std::max(channels, drive.clock_channel + 1);
+  }
+  return channels;
+}
+
+int Encoder::coordinates() const {
+  int count = 1;
+  for (const Drive& drive : sources_) {
+    if (!drive.clock) count = std::max(count, drive.coordinate + 1);
+  }
+  return count;
 }
 
 }  // namespace attnd

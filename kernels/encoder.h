@@ -1,15 +1,18 @@
 // What the loops READ of an encoding: flat arrays for one head dimension, head
-// count and tick length. Symbolic twin: generator.h.
+// count, tick length and (where it matters) sequence length. Symbolic twin:
+// generator.h.
 #ifndef ATTND_KERNELS_ENCODER_H_
 #define ATTND_KERNELS_ENCODER_H_
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/clock.h"
+#include "kernels/encoding_spec.h"
 #include "kernels/generator.h"
 
 namespace attnd {
@@ -18,23 +21,130 @@ struct EncoderSizes {
   int head_dim = 0;
   int query_heads = 0;
   int kv_heads = 0;
+  // Valid keys of the item, for scalings that depend on it (dynamic NTK,
+  // LongRoPE); see Encoder::length_dependent.
+  int64_t length = 0;
+};
+
+// The encoding of one kv head. Encoded rows have their channels in an order of
+// their own, the same for q and k, in which every loop below is contiguous:
+// `position` means an index in that order, `channel` one of the head as sent.
+class HeadEncoder {
+ public:
+  // A run of planes at regular positions, with consecutive entries in the phase
+  // tables.
+  struct PlaneGroup {
+    int first = 0;  // position of the first plane's first member
+    int planes = 0;
+    int distance = 0;  // positions between the members of a half-split pair
+    PairLayout layout = PairLayout::kHalfSplit;
+    int table_offset = 0;
+  };
+  // `count` chains of `order` jets: jet r of chain i at first + r * count + i.
+  struct ChainGroup {
+    int order = 1;
+    int first = 0;
+    int count = 0;
+    int factor_offset = 0;  // of its first chain in the arrays below
+  };
+  // exp(D M) on `size` positions from `first` on.
+  struct Small {
+    int first = 0;
+    int size = 0;
+    int source = 0;
+    std::vector<double> matrix;
+    // For negative lags under the two-sided rule: exp(|D| mirrored).
+    std::vector<double> mirrored;
+  };
+
+  const Generator& generator() const { return generator_; }
+
+  // Channel at each position; empty = identity.
+  const std::vector<int>& order() const { return order_; }
+  // Row-major [dim in, dim out] in encoded order: q' = q B_q, k' = k B_k. Empty
+  // without a basis (then `scale`, if not empty, multiplies positions).
+  const std::vector<float>& query_basis() const { return query_basis_; }
+  const std::vector<float>& key_basis() const { return key_basis_; }
+  const std::vector<float>& scale() const { return scale_; }
+
+  const std::vector<PlaneGroup>& plane_groups() const { return plane_groups_; }
+  // Entries in a phase table: planes rounded up to 16.
+  int table_size() const { return table_size_; }
+  // Turn frequencies per tick of one source, [table_size] each half.
+  struct Frequencies {
+    int source = 0;
+    std::vector<uint64_t> hi, lo;
+    std::vector<double> omega;  // rad per unit, for real-valued clocks
+    std::vector<double> turns;  // turns per unit
+  };
+  const std::vector<Frequencies>& frequencies() const { return frequencies_; }
+
+  const std::vector<ChainGroup>& chain_groups() const { return chain_groups_; }
+  // Per chain, in group order: rate and coupling per unit and the source.
+  const std::vector<float>& rates() const { return rates_; }
+  const std::vector<float>& couplings() const { return couplings_; }
+  const std::vector<int>& chain_sources() const { return chain_sources_; }
+  const std::vector<Small>& smalls() const { return smalls_; }
+
+  // Eigenvalue chains for phi1: `order` jets of a complex (im >= 0) or real
+  // channel. exp-like functions f act as sum_i f^(i)(z)/i! (coupling D)^i N^i
+  // with z = -rate |D| - i sum_a omega_a D_a.
+  struct Spectral {
+    std::vector<int> re, im;  // positions per jet; im empty for a real chain
+    double rate = 0, coupling = 0;
+    int source = 0;                             // of rate and coupling
+    std::vector<std::pair<int, double>> turns;  // source, omega
+  };
+  // Empty unless pairwise().
+  const std::vector<Spectral>& spectrum() const { return spectrum_; }
+
+  // Something besides planes: needs local references (rule N3).
+  bool one_sided() const { return !rates_.empty() || !smalls_.empty(); }
+  // Evaluated pair by pair (phi1).
+  bool pairwise() const { return generator_.averaged(); }
+  // Anything to do at all.
+  bool identity() const;
+
+ private:
+  friend class EncoderBuilder;
+  Generator generator_;
+  std::vector<int> order_;
+  std::vector<float> query_basis_, key_basis_, scale_;
+  std::vector<PlaneGroup> plane_groups_;
+  int table_size_ = 0;
+  std::vector<Frequencies> frequencies_;
+  std::vector<ChainGroup> chain_groups_;
+  std::vector<float> rates_, couplings_;
+  std::vector<int> chain_sources_;
+  std::vector<Small> smalls_;
+  std::vector<Spectral> spectrum_;
 };
 
 // Immutable after Compile; shared by all threads.
 class Encoder {
  public:
-  // INVALID_ARGUMENT when the spec does not fit the sizes (too few channels,
-  // slopes for another number of heads) or is itself invalid.
+  // Ratios of coordinates 1, 2, ... come from the spec's units and the same
+  // tick lengths. INVALID_ARGUMENT when the spec does not fit the sizes (too
+  // few channels, lists for another number of heads) or is itself invalid.
   static absl::StatusOr<std::shared_ptr<const Encoder>> Compile(
       const EncodingSpec& spec, const EncoderSizes& sizes,
       const TickRatio& ratio);
 
+  const EncodingSpec& spec() const { return spec_; }
   const EncoderSizes& sizes() const { return sizes_; }
   const TickRatio& ratio() const { return ratio_; }
-  const Generator& generator() const { return generator_; }
 
-  // Rotation planes exist.
-  bool rotates() const { return !groups_.empty(); }
+  const HeadEncoder& head(int64_t kv_head) const {
+    return heads_.size() == 1 ? heads_[0] : heads_[kv_head];
+  }
+  // What blocks advance along; sources of planes and chains index this list.
+  const std::vector<Drive>& sources() const { return sources_; }
+  // Units per tick of a source (1 for learned clocks).
+  double units_per_tick(int source) const { return units_per_tick_[source]; }
+  // Some source is a learned clock; its channel count must cover them.
+  bool uses_clock() const;
+  int clock_channels() const;
+  int coordinates() const;
 
   // Slope of -slope * |D| in logits per unit for a query head; 0 without ALiBi.
   double slope(int query_head) const {
@@ -44,31 +154,23 @@ class Encoder {
 
   // Defined for lag >= 0 only: negative visible lags must be refused.
   bool one_sided() const { return one_sided_; }
-
-  // A run of planes whose channels lie regularly.
-  struct PlaneGroup {
-    int first_channel = 0;
-    int planes = 0;
-    int distance = 0;  // channels between a half-split pair
-    PairLayout layout = PairLayout::kHalfSplit;
-    int table_offset = 0;  // of its first plane in the cos/sin tables
-  };
-  const std::vector<PlaneGroup>& groups() const { return groups_; }
-  int planes() const { return static_cast<int>(generator_.planes().size()); }
-  // Turn frequencies per plane, split into halves for vector loads and padded
-  // with zeros to a multiple of 16 planes.
-  absl::Span<const uint64_t> frequencies_hi() const { return frequencies_hi_; }
-  absl::Span<const uint64_t> frequencies_lo() const { return frequencies_lo_; }
+  // Decays and couplings take |D| (the two-sided rule).
+  bool absolute_lag() const { return spec_.absolute_lag; }
+  bool length_dependent() const { return length_dependent_; }
+  bool hf_fp32_angles() const { return spec_.hf_fp32_angles; }
 
  private:
+  friend class EncoderBuilder;
   Encoder() = default;
+  EncodingSpec spec_;
   EncoderSizes sizes_;
   TickRatio ratio_;
-  Generator generator_;
-  std::vector<PlaneGroup> groups_;
-  std::vector<uint64_t> frequencies_hi_, frequencies_lo_;
+  std::vector<HeadEncoder> heads_;
+  std::vector<Drive> sources_;
+  std::vector<double> units_per_tick_;
   std::vector<double> slopes_;
   bool one_sided_ = false;
+  bool length_dependent_ = false;
 };
 
 }  // namespace attnd

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/chains.h"
 #include "kernels/gemm.h"
 #include "kernels/rotation.h"
 
@@ -12,15 +13,6 @@ namespace {
 
 int64_t RoundUpToBlock(int64_t keys) {
   return (keys + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-}
-
-void PhasesOfKey(const Encoder& encoder, const ItemGeometry& item, int64_t j,
-                 float* cosine, float* sine) {
-  if (item.exact) {
-    PhaseRow(encoder, item.key_ticks[j], cosine, sine);
-  } else {
-    PhaseRow(encoder, item.key_real[j] - item.real_reference, cosine, sine);
-  }
 }
 
 }  // namespace
@@ -32,60 +24,102 @@ void KeyPack::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
   }
   identity_ = plan.identity();
   plan_ = &plan;
+  item_ = &plan.item(batch);
   batch_ = batch;
   kv_head_ = kv_head;
+  const Encoder* encoder = plan.encoder(batch);
+  head_ = encoder == nullptr ? nullptr : &encoder->head(kv_head);
+  if (head_ != nullptr && head_->identity()) head_ = nullptr;
+  axes_.Select(plan, batch, kv_head);
   const AttentionProblem& problem = plan.problem();
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(problem.value.shape().cols);
-  const int64_t keys = RoundUpToBlock(plan.item(batch).key_rows);
+  const int64_t keys = RoundUpToBlock(item_->key_rows);
   keys_.Reserve(keys * dim_);
   values_.Reserve(keys * value_dim_);
-  rows_.Reserve(kKeyBlock * dim_ + std::max(dim_, value_dim_));
-  packed_.assign(keys / kKeyBlock, false);
+  rows_.Reserve((kKeyBlock + 2) * dim_);
+  keys_packed_.assign(keys / kKeyBlock, false);
+  values_packed_.assign(keys / kKeyBlock, false);
+  for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
 }
 
-void KeyPack::Ensure(int64_t first, int64_t last) {
+int64_t KeyPack::Reference(int64_t first) const {
+  return std::min(first / kReferenceKeys * kReferenceKeys + kReferenceKeys,
+                  item_->key_rows) -
+         1;
+}
+
+void KeyPack::EnsureValues(int64_t first, int64_t last) {
   for (int64_t block = first; block < last; block += kKeyBlock) {
-    if (packed_[block / kKeyBlock]) continue;
-    PackKeys(block);
+    if (values_packed_[block / kKeyBlock]) continue;
     PackValues(block);
-    packed_[block / kKeyBlock] = true;
+    values_packed_[block / kKeyBlock] = true;
   }
 }
 
-void KeyPack::PackKeys(int64_t first) {
+void KeyPack::EnsureKeys(int64_t first, int64_t last) {
+  for (int64_t block = first; block < last; block += kKeyBlock) {
+    if (keys_packed_[block / kKeyBlock]) continue;
+    keys_packed_[block / kKeyBlock] = true;
+    float* out = keys_.data() + block * dim_;
+    EncodeBlock(block, out);
+    if (head_ == nullptr || !head_->one_sided()) continue;
+    // Columns beyond the last key are zeros; any lag serves them.
+    float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
+    const int64_t reference = Reference(block);
+    for (int s = 0; s < axes_.sources(); ++s) {
+      for (int64_t j = 0; j < kKeyBlock; ++j) {
+        const int64_t key = std::min(block + j, item_->key_rows - 1);
+        lags[s * kKeyBlock + j] =
+            static_cast<float>(axes_.KeyMinusKey(s, reference, key));
+      }
+    }
+    AdvanceKeysByColumn(*head_, lags, false, kKeyBlock, out);
+  }
+}
+
+const float* KeyPack::RawBlock(int64_t first) {
+  for (Raw& raw : raw_) {
+    if (raw.first == first) return raw.block.data();
+  }
+  Raw& raw = raw_[next_raw_];
+  next_raw_ = (next_raw_ + 1) % static_cast<int>(raw_.size());
+  raw.first = first;
+  EncodeBlock(first, raw.block.Reserve(kKeyBlock * dim_));
+  return raw.block.data();
+}
+
+// Rotated keys of one block in packed order.
+void KeyPack::EncodeBlock(int64_t first, float* block) {
   const TensorRef& key = plan_->problem().key;
-  const ItemGeometry& item = plan_->item(batch_);
-  const Encoder* encoder = plan_->problem().encoder.get();
-  if (encoder != nullptr && !encoder->rotates()) encoder = nullptr;
+  const int64_t dim = key.shape().cols;
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;
+  float* scratch = raw + dim_;
   float *cosine = nullptr, *sine = nullptr;
-  if (encoder != nullptr) {
-    const int64_t stride = TableStride(encoder->planes());
-    cosine = table_.Reserve(2 * stride);
-    sine = cosine + stride;
+  if (head_ != nullptr && head_->table_size() > 0 && !head_->pairwise()) {
+    cosine = table_.Reserve(2 * head_->table_size());
+    sine = cosine + head_->table_size();
   }
-  const int64_t last = std::min(first + kKeyBlock, item.key_rows);
+  const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
   for (int64_t j = first; j < last; ++j) {
-    key.LoadRow(batch_, kv_head_, item.KeyRow(j), raw);
-    if (encoder != nullptr) PhasesOfKey(*encoder, item, j, cosine, sine);
-    EncodeRow(encoder, cosine, sine, 1.0f, raw, key.shape().cols, dim_,
+    key.LoadRow(batch_, kv_head_, item_->KeyRow(j), raw);
+    if (cosine != nullptr) axes_.KeyPhases(j, cosine, sine);
+    EncodeRow(head_, false, cosine, sine, 1.0f, raw, dim, dim_, scratch,
               rows + (j - first) * dim_);
   }
   std::fill(rows + (last - first) * dim_, rows + kKeyBlock * dim_, 0.0f);
-  PackBlock(rows, dim_, keys_.data() + first * dim_);
+  PackBlock(rows, dim_, block);
 }
 
 void KeyPack::PackValues(int64_t first) {
   const TensorRef& value = plan_->problem().value;
-  const ItemGeometry& item = plan_->item(batch_);
   const int64_t dim = value.shape().cols;
-  const int64_t last = std::min(first + kKeyBlock, item.key_rows);
+  const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
   float* out = values_.data() + first * value_dim_;
   for (int64_t j = first; j < last; ++j, out += value_dim_) {
-    value.LoadRow(batch_, kv_head_, item.KeyRow(j), out);
+    value.LoadRow(batch_, kv_head_, item_->KeyRow(j), out);
     std::fill(out + dim, out + value_dim_, 0.0f);
     // 0 * x is NaN exactly for non-finite x; the sum vectorises.
     float check = 0;
@@ -106,7 +140,8 @@ void KeyPack::PackValues(int64_t first) {
 int64_t KeyPack::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
          (keys_.capacity() + values_.capacity() + rows_.capacity() +
-          table_.capacity());
+          table_.capacity() + lags_.capacity() +
+          static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
 }
 
 }  // namespace attnd

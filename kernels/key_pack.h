@@ -3,14 +3,19 @@
 #ifndef ATTND_KERNELS_KEY_PACK_H_
 #define ATTND_KERNELS_KEY_PACK_H_
 
+#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
+#include "kernels/drive_axes.h"
 #include "kernels/plan.h"
 #include "kernels/tensor.h"
 
 namespace attnd {
+
+// Keys that share a reference time under one-sided encodings: the last of them.
+inline constexpr int64_t kReferenceKeys = 128;
 
 // Lives in a workspace. Units of the same head that follow each other on a
 // worker share what is packed; blocks that no tile reads are never packed.
@@ -19,9 +24,12 @@ class KeyPack {
   // Starts (or continues) the given head of the plan.
   void Select(const Plan& plan, int64_t batch, int64_t kv_head);
 
-  // Packs the blocks of 64 keys in [first, last) that are not packed yet; both
-  // are multiples of 64.
-  void Ensure(int64_t first, int64_t last);
+  // Packs the values of blocks of 64 keys in [first, last), multiples of 64,
+  // that are not packed yet.
+  void EnsureValues(int64_t first, int64_t last);
+  // The same for the keys. Under a one-sided encoding they are K^ = A(E - s) k
+  // with E the time of Reference(first).
+  void EnsureKeys(int64_t first, int64_t last);
 
   // Packed block that starts at key `first`, a multiple of 64 (gemm.h).
   const float* Keys(int64_t first) const { return keys_.data() + first * dim_; }
@@ -29,6 +37,12 @@ class KeyPack {
   const float* Values(int64_t first) const {
     return values_.data() + first * value_dim_;
   }
+  // Last key of the group that shares a reference with key `first`.
+  int64_t Reference(int64_t first) const;
+
+  // Block of 64 keys in packed order with rotations only (no decay): what pairs
+  // are made from. Valid until two further blocks were asked for.
+  const float* RawBlock(int64_t first);
 
   // Per channel, the keys of the item's order (ascending, packed ones) whose
   // value there is not finite; empty when there are none at all. The packed
@@ -37,20 +51,33 @@ class KeyPack {
     return non_finite_;
   }
 
+  // Head of the encoder; null when it does nothing.
+  const HeadEncoder* head() const { return head_; }
+  DriveAxes& axes() { return axes_; }
+  int64_t key_rows() const { return item_->key_rows; }
   int64_t dim() const { return dim_; }
   int64_t value_dim() const { return value_dim_; }
   int64_t scratch_bytes() const;
 
  private:
-  void PackKeys(int64_t first);
+  void EncodeBlock(int64_t first, float* block);
   void PackValues(int64_t first);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
   const Plan* plan_ = nullptr;
+  const ItemGeometry* item_ = nullptr;
+  const HeadEncoder* head_ = nullptr;
   int64_t batch_ = -1, kv_head_ = -1;
   int64_t dim_ = 0, value_dim_ = 0;  // padded
-  std::vector<bool> packed_;
-  AlignedBuffer keys_, values_, rows_, table_;
+  DriveAxes axes_;
+  std::vector<bool> keys_packed_, values_packed_;
+  AlignedBuffer keys_, values_, rows_, table_, lags_;
+  struct Raw {
+    int64_t first = -1;
+    AlignedBuffer block;
+  };
+  std::array<Raw, 3> raw_;
+  int next_raw_ = 0;
   std::vector<std::vector<int32_t>> non_finite_;
 };
 

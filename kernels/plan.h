@@ -35,6 +35,12 @@ struct AttentionProblem {
   TimeAxis query_time;  // both axes of the same kind
   TimeAxis key_time;
   std::shared_ptr<const Encoder> encoder;  // null = NoPE
+  // One per batch item instead, for encodings that depend on an item's length;
+  // empty = `encoder` for all. [B]
+  std::vector<std::shared_ptr<const Encoder>> item_encoders;
+  // Learned clocks in units, [B,Hkv,Lq,C] and [B,Hkv,Lk,C], for encodings that
+  // name them; shape 0,0,0,0 = none.
+  TensorRef query_clock, key_clock;
   MaskSpec mask;
   // Additive bias, natural units, extents B|1, Hq|1, Lq|1, Lk|1; shape 0,0,0,0
   // = none. -inf hides.
@@ -76,6 +82,12 @@ class Plan {
   // Geometry of a batch item: orders and visible intervals.
   const ItemGeometry& item(int64_t batch) const {
     return items_[items_.size() == 1 ? 0 : batch];
+  }
+
+  // Encoder of a batch item; null = NoPE.
+  const Encoder* encoder(int64_t batch) const {
+    return problem_.item_encoders.empty() ? problem_.encoder.get()
+                                          : problem_.item_encoders[batch].get();
   }
 
   // Matrix-product operations of all units.

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/chains.h"
 #include "kernels/rotation.h"
 
 namespace attnd {
@@ -19,7 +20,7 @@ bool HasTensorBias(const AttentionProblem& problem) {
 
 }  // namespace
 
-void QueryTile::Start(const Plan& plan, const Place& place) {
+void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   const AttentionProblem& problem = plan.problem();
   plan_ = &plan;
   item_ = &plan.item(place.batch);
@@ -27,7 +28,7 @@ void QueryTile::Start(const Plan& plan, const Place& place) {
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(problem.value.shape().cols);
   has_tensor_bias_ = HasTensorBias(problem);
-  const Encoder* encoder = problem.encoder.get();
+  const Encoder* encoder = plan.encoder(place.batch);
   linear_ = {};
   if (encoder != nullptr && encoder->has_linear_bias()) {
     linear_ = {item_, -encoder->slope(static_cast<int>(place.head)) *
@@ -37,46 +38,109 @@ void QueryTile::Start(const Plan& plan, const Place& place) {
 
   float* queries = queries_.Reserve(kMaxTileRows * dim_);
   float* sums = sums_.Reserve(kMaxTileRows * kSumLanes);
-  float* raw = raw_.Reserve(dim_);
+  float* raw = raw_.Reserve(std::max(2 * dim_, value_dim_));
   logits_.Reserve(kMaxTileRows * kMaxTileKeys);
   values_.Reserve(kMaxTileRows * value_dim_);
   std::fill(max_, max_ + kMaxTileRows, kMinusInfinity);
   std::fill(sums, sums + kMaxTileRows * kSumLanes, 0.0f);
 
-  if (encoder != nullptr && !encoder->rotates()) encoder = nullptr;
+  const HeadEncoder* head = pack.head();
   float *cosine = nullptr, *sine = nullptr;
-  if (encoder != nullptr) {
-    const int64_t stride = TableStride(encoder->planes());
-    cosine = table_.Reserve(2 * stride);
-    sine = cosine + stride;
+  if (head != nullptr && head->table_size() > 0 && !head->pairwise()) {
+    cosine = table_.Reserve(2 * head->table_size());
+    sine = cosine + head->table_size();
   }
   for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.first + r;
     problem.query.LoadRow(place.batch, place.head, item_->QueryRow(i), raw);
-    if (encoder != nullptr && item_->exact) {
-      PhaseRow(*encoder, item_->query_ticks[i], cosine, sine);
-    } else if (encoder != nullptr) {
-      PhaseRow(*encoder, item_->query_real[i] - item_->real_reference, cosine,
-               sine);
-    }
-    EncodeRow(encoder, cosine, sine, problem.scale, raw,
-              problem.query.shape().cols, dim_, queries + r * dim_);
+    if (cosine != nullptr) pack.axes().QueryPhases(i, cosine, sine);
+    EncodeRow(head, true, cosine, sine, problem.scale, raw,
+              problem.query.shape().cols, dim_, raw + dim_, queries + r * dim_);
   }
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
+  if (head != nullptr && head->one_sided() && !head->pairwise()) {
+    decay_sources_ = DecaySources(*encoder, *head, &decays_sorted_);
+    AdvanceToFirstRow(pack);
+  }
 }
 
-absl::Status QueryTile::Advance(TileGemm& gemm, const KeyPack& pack,
-                                int64_t first, int64_t rows, int64_t key,
-                                int64_t keys, bool ragged,
-                                const OutputBuffers& out) {
+void QueryTile::AdvanceToFirstRow(KeyPack& pack) {
+  const HeadEncoder& head = *pack.head();
+  const int sources = pack.axes().sources();
+  float* advanced = advanced_.Reserve(kMaxTileRows * dim_);
+  moved_.Reserve(kMaxTileRows * dim_);
+  float* factors = factors_.Reserve(FactorCount(head) + sources + kSumLanes);
+  float* tau = factors + FactorCount(head);
+  for (int64_t r = 0; r < place_.rows; ++r) {
+    for (int s = 0; s < sources; ++s) {
+      tau[s] = static_cast<float>(
+          pack.axes().QueryMinusQuery(s, place_.first + r, place_.first));
+    }
+    MakeFactors(head, tau, false, factors);
+    AdvanceQueries(head, factors, queries_.data() + r * dim_, 1, dim_,
+                   advanced + r * dim_);
+  }
+}
+
+// Queries to multiply with the packed keys of one reference; null when those
+// keys do not all lie before the tile's first row.
+const float* QueryTile::QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
+                                   int64_t key) {
+  if (!decays_sorted_) return nullptr;
+  const HeadEncoder& head = *pack.head();
+  const int64_t reference = pack.Reference(key);
+  for (int s : decay_sources_) {
+    if (!(pack.axes().QueryMinusKey(s, place_.first, reference) >= 0)) {
+      return nullptr;
+    }
+  }
+  float* factors = factors_.data();
+  float* tau = factors + FactorCount(head);
+  for (int s = 0; s < pack.axes().sources(); ++s) {
+    tau[s] = static_cast<float>(
+        pack.axes().QueryMinusKey(s, place_.first, reference));
+  }
+  MakeFactors(head, tau, false, factors);
+  float* moved = moved_.data();
+  AdvanceQueries(head, factors, advanced_.data() + first * dim_,
+                 static_cast<int>(rows), dim_, moved);
+  std::fill(moved + rows * dim_, moved + PaddedRows(rows) * dim_, 0.0f);
+  return moved;
+}
+
+absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
+                                   int64_t rows, int64_t key, int64_t keys) {
+  const HeadEncoder* head = pack.head();
+  const float* queries = queries_.data() + first * dim_;
+  const bool pairwise = head != nullptr && head->pairwise();
+  if (head != nullptr && head->one_sided() && !pairwise) {
+    queries = QueriesFor(pack, first, rows, key);
+  }
+  if (queries != nullptr && !pairwise) {
+    pack.EnsureKeys(key, key + keys);
+    return gemm.QueryKey(PaddedRows(rows), static_cast<int>(keys), dim_,
+                         queries, pack.Keys(key), logits_.data());
+  }
+  pairs_.Fill(*plan_, *plan_->encoder(place_.batch), pack,
+              {.first = place_.first + first,
+               .count = rows,
+               .queries = queries_.data() + first * dim_,
+               .stride = dim_,
+               .begin = begin_,
+               .end = end_},
+              key, keys, logits_.data());
+  // Rows of padding take part in the next product: keep them finite.
+  std::fill(logits_.data() + rows * keys,
+            logits_.data() + PaddedRows(rows) * keys, 0.0f);
+  return absl::OkStatus();
+}
+
+absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
+                                int64_t rows, int64_t key, int64_t keys,
+                                bool ragged, const OutputBuffers& out) {
   const int padded = PaddedRows(rows);
   const int width = static_cast<int>(keys);
   float* logits = logits_.data();
-  absl::Status status =
-      gemm.QueryKey(padded, width, dim_, queries_.data() + first * dim_,
-                    pack.Keys(key), logits);
-  if (!status.ok()) return status;
-
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = place_.first + first + r;
     begin_[r] = static_cast<int32_t>(
@@ -84,6 +148,8 @@ absl::Status QueryTile::Advance(TileGemm& gemm, const KeyPack& pack,
     end_[r] =
         static_cast<int32_t>(std::clamp<int64_t>(item_->end[i] - key, 0, keys));
   }
+  absl::Status status = FillLogits(gemm, pack, first, rows, key, keys);
+  if (!status.ok()) return status;
   const bool export_scores = !out.scores.empty() || !out.weights.empty();
   const int64_t last = std::min(key + keys, item_->key_rows);
   const bool split = linear_.per_tick != 0 && !export_scores &&
@@ -159,7 +225,7 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
   const Shape4& q = problem.query.shape();
   const int64_t dim = problem.value.shape().cols;
   const bool heads_outer = problem.query.layout() == Layout::kBHLD;
-  float* discarded = raw_.Reserve(value_dim_);
+  float* discarded = raw_.data();
   for (int64_t r = 0; r < place_.rows; ++r) {
     const int64_t i = place_.first + r;
     const int64_t query_row = item_->QueryRow(i);
@@ -211,8 +277,10 @@ void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
 
 int64_t QueryTile::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
-         (queries_.capacity() + logits_.capacity() + values_.capacity() +
-          sums_.capacity() + raw_.capacity() + table_.capacity());
+             (queries_.capacity() + logits_.capacity() + values_.capacity() +
+              sums_.capacity() + raw_.capacity() + table_.capacity() +
+              advanced_.capacity() + moved_.capacity() + factors_.capacity()) +
+         pairs_.scratch_bytes();
 }
 
 }  // namespace attnd

@@ -4,12 +4,14 @@
 #define ATTND_KERNELS_QUERY_TILE_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "kernels/attention.h"
 #include "kernels/bias.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
+#include "kernels/pair_tiles.h"
 #include "kernels/plan.h"
 #include "kernels/softmax.h"
 #include "kernels/tensor.h"
@@ -29,12 +31,12 @@ class QueryTile {
   };
 
   // Encodes the queries of `place` and empties the state.
-  void Start(const Plan& plan, const Place& place);
+  void Start(const Plan& plan, const Place& place, KeyPack& pack);
 
   // Rows [first, first + rows) of the tile against keys [key, key + keys) of
   // the pack; keys is a TileKeys value, rows starts at 0 or 64. When `ragged`,
   // rows see only part of the keys. Scores go to `out` if it wants them.
-  absl::Status Advance(TileGemm& gemm, const KeyPack& pack, int64_t first,
+  absl::Status Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
                        int64_t rows, int64_t key, int64_t keys, bool ragged,
                        const OutputBuffers& out);
 
@@ -44,6 +46,11 @@ class QueryTile {
   int64_t scratch_bytes() const;
 
  private:
+  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
+                          int64_t rows, int64_t key, int64_t keys);
+  const float* QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
+                          int64_t key);
+  void AdvanceToFirstRow(KeyPack& pack);
   void AddBiases(int64_t first, int64_t rows, int64_t key, int64_t keys,
                  bool split);
   void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
@@ -58,7 +65,13 @@ class QueryTile {
   bool has_tensor_bias_ = false;
   int64_t dim_ = 0, value_dim_ = 0;   // padded
   bool started_[2] = {false, false};  // the half's accumulator holds something
-  AlignedBuffer queries_, logits_, values_, sums_, raw_, table_;
+  // Encoded queries; under a one-sided encoding also Q^ = A(t - r)^T q with r
+  // the first row's time, and Q^ moved to the reference of the keys at hand.
+  AlignedBuffer queries_, advanced_, moved_, factors_;
+  std::vector<int> decay_sources_;
+  bool decays_sorted_ = true;
+  PairTiles pairs_;
+  AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];
   alignas(64) float rescale_[kMaxTileRows];
   alignas(64) float row_bias_[kMaxTileRows];

@@ -7,6 +7,14 @@
 #include "kernels/clock.h"
 #include "kernels/gemm.h"
 
+namespace attnd {
+
+// Sum of the phase words of one plane over all sources, for any kind of point;
+// defined once, below.
+uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane);
+
+}  // namespace attnd
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rotation.cc"
 #include <hwy/foreach_target.h>
@@ -22,26 +30,16 @@ using Lane = hn::CappedTag<float, 16>;
 
 #if HWY_TARGET == HWY_SCALAR
 
-template <typename Ticks>
-void PhaseRowScalar(const Encoder& encoder, Ticks ticks, float* cosine,
-                    float* sine) {
-  for (int p = 0; p < encoder.planes(); ++p) {
-    const TurnFrequency f{encoder.frequencies_hi()[p],
-                          encoder.frequencies_lo()[p]};
+// Sums of phase words in turns / 2^64, then cos and sin of them in double.
+void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
+                  float* cosine, float* sine) {
+  for (int p = 0; p < head.table_size(); ++p) {
     const double angle =
-        static_cast<double>(static_cast<int64_t>(PhaseWord(f, ticks))) *
+        static_cast<double>(static_cast<int64_t>(WordOf(head, points, p))) *
         (2 * M_PI * 0x1p-64);
     cosine[p] = static_cast<float>(std::cos(angle));
     sine[p] = static_cast<float>(std::sin(angle));
   }
-}
-void PhaseRowTicks(const Encoder& encoder, int64_t ticks, float* cosine,
-                   float* sine) {
-  PhaseRowScalar(encoder, ticks, cosine, sine);
-}
-void PhaseRowReal(const Encoder& encoder, double ticks, float* cosine,
-                  float* sine) {
-  PhaseRowScalar(encoder, ticks, cosine, sine);
 }
 void PackBlockImpl(const float* rows, int64_t padded, float* block) {
   for (int64_t j = 0; j < kKeyBlock; ++j) {
@@ -56,11 +54,10 @@ void PackBlockImpl(const float* rows, int64_t padded, float* block) {
 using Word32 = hn::RebindToUnsigned<Lane>;
 using Word64 = hn::Repartition<uint64_t, Word32>;
 
-// Upper 32 bits of the phase words of one vector of 64-bit frequencies, in the
-// even 32-bit lanes: F * n mod 2^128 by 32-bit partial products (clock.cc has
-// the scalar twin).
-HWY_INLINE hn::Vec<Word64> PhaseTop(const uint64_t* hi, const uint64_t* lo,
-                                    hn::Vec<Word64> n0, hn::Vec<Word64> n1) {
+// Phase words of one vector of frequencies: upper half of F * n mod 2^128 by
+// 32-bit partial products (clock.cc has the scalar twin).
+HWY_INLINE hn::Vec<Word64> PhaseWords(const uint64_t* hi, const uint64_t* lo,
+                                      hn::Vec<Word64> n0, hn::Vec<Word64> n1) {
   const Word64 d64;
   const Word32 d32;
   const auto times = [&](hn::Vec<Word64> a, hn::Vec<Word64> b) {
@@ -81,7 +78,7 @@ HWY_INLINE hn::Vec<Word64> PhaseTop(const uint64_t* hi, const uint64_t* lo,
   word = hn::Add(word, times(h0, n0));
   word =
       hn::Add(word, hn::ShiftLeft<32>(hn::Add(times(h1, n0), times(h0, n1))));
-  return hn::ShiftRight<32>(word);
+  return word;
 }
 
 // cos and sin of phase/2^32 turns. The nearest quarter turn is taken off as an
@@ -118,38 +115,55 @@ HWY_INLINE void SinCos(hn::Vec<Word32> phase, float* cosine, float* sine) {
   hn::StoreU(hn::Xor(sine_size, hn::BitCast(d, sine_sign)), d, sine);
 }
 
-void PhaseRowTicks(const Encoder& encoder, int64_t ticks, float* cosine,
-                   float* sine) {
+// Turns of a learned clock, reduced in double, as words.
+HWY_INLINE hn::Vec<Word64> ClockWords(const double* turns, double real) {
+  const Word64 d64;
+  const hn::Repartition<double, Word64> df;
+  const hn::Repartition<int64_t, Word64> di;
+  const auto t = hn::Mul(hn::LoadU(df, turns), hn::Set(df, real));
+  const auto rest = hn::Sub(t, hn::Round(t));  // [-1/2, 1/2]
+  return hn::ShiftLeft<12>(
+      hn::BitCast(d64, hn::ConvertTo(di, hn::Mul(rest, hn::Set(df, 0x1p52)))));
+}
+
+void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
+                  float* cosine, float* sine) {
   const Word64 d64;
   const Word32 d32;
   const int64_t n = hn::Lanes(Lane());
-  const auto word = static_cast<uint64_t>(ticks);
-  const auto n0 = hn::Set(d64, word & 0xFFFFFFFFull);
-  const auto n1 = hn::Set(d64, word >> 32);
-  const uint64_t* hi = encoder.frequencies_hi().data();
-  const uint64_t* lo = encoder.frequencies_lo().data();
-  const int64_t count = TableStride(encoder.planes());
-  for (int64_t p = 0; p < count; p += n) {
-    const auto a = PhaseTop(hi + p, lo + p, n0, n1);
-    const auto b = PhaseTop(hi + p + n / 2, lo + p + n / 2, n0, n1);
-    SinCos(hn::ConcatEven(d32, hn::BitCast(d32, b), hn::BitCast(d32, a)),
-           cosine + p, sine + p);
+  const size_t sources = head.frequencies().size();
+  bool vectors = true;
+  for (size_t s = 0; s < sources; ++s) {
+    vectors = vectors && (points[s].kind == PhasePoint::Kind::kTicks ||
+                          points[s].kind == PhasePoint::Kind::kClock);
   }
-}
-
-void PhaseRowReal(const Encoder& encoder, double ticks, float* cosine,
-                  float* sine) {
-  const Word32 d32;
-  const int64_t n = hn::Lanes(d32);
-  const int64_t count = TableStride(encoder.planes());
   HWY_ALIGN uint32_t words[16];
-  for (int64_t p = 0; p < count; p += n) {
-    for (int64_t i = 0; i < n; ++i) {
-      const TurnFrequency f{encoder.frequencies_hi()[p + i],
-                            encoder.frequencies_lo()[p + i]};
-      words[i] = static_cast<uint32_t>(PhaseWord(f, ticks) >> 32);
+  for (int64_t p = 0; p < head.table_size(); p += n) {
+    if (!vectors) {
+      for (int64_t i = 0; i < n; ++i) {
+        words[i] = static_cast<uint32_t>(
+            WordOf(head, points, static_cast<int>(p + i)) >> 32);
+      }
+      SinCos(hn::Load(d32, words), cosine + p, sine + p);
+      continue;
     }
-    SinCos(hn::Load(d32, words), cosine + p, sine + p);
+    auto a = hn::Zero(d64), b = hn::Zero(d64);
+    for (size_t s = 0; s < sources; ++s) {
+      const HeadEncoder::Frequencies& f = head.frequencies()[s];
+      if (points[s].kind == PhasePoint::Kind::kClock) {
+        a = hn::Add(a, ClockWords(&f.turns[p], points[s].real));
+        b = hn::Add(b, ClockWords(&f.turns[p + n / 2], points[s].real));
+        continue;
+      }
+      const auto ticks = static_cast<uint64_t>(points[s].ticks);
+      const auto n0 = hn::Set(d64, ticks & 0xFFFFFFFFull);
+      const auto n1 = hn::Set(d64, ticks >> 32);
+      a = hn::Add(a, PhaseWords(&f.hi[p], &f.lo[p], n0, n1));
+      b = hn::Add(b, PhaseWords(&f.hi[p + n / 2], &f.lo[p + n / 2], n0, n1));
+    }
+    SinCos(hn::ConcatEven(d32, hn::BitCast(d32, hn::ShiftRight<32>(b)),
+                          hn::BitCast(d32, hn::ShiftRight<32>(a))),
+           cosine + p, sine + p);
   }
 }
 
@@ -229,14 +243,65 @@ HWY_INLINE void RotateInterleaved(const float* HWY_RESTRICT cosine,
   }
 }
 
-void EncodeRowImpl(const Encoder* encoder, const float* cosine,
-                   const float* sine, float scale,
-                   const float* HWY_RESTRICT src, int64_t dim, int64_t padded,
-                   float* HWY_RESTRICT dst) {
+// out = row B, B row-major [dim, dim].
+HWY_INLINE void ChangeBasis(const float* HWY_RESTRICT basis,
+                            const float* HWY_RESTRICT row, int64_t dim,
+                            float* HWY_RESTRICT out) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int64_t c = 0; c < dim; c += n) {
+    const auto mask =
+        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, dim - c)));
+    auto even = hn::Zero(d), odd = hn::Zero(d);
+    int64_t i = 0;
+    for (; i + 2 <= dim; i += 2) {
+      const float* b = basis + i * dim + c;
+      even = hn::MulAdd(hn::Set(d, row[i]), hn::MaskedLoad(mask, d, b), even);
+      odd = hn::MulAdd(hn::Set(d, row[i + 1]), hn::MaskedLoad(mask, d, b + dim),
+                       odd);
+    }
+    if (i < dim) {
+      even = hn::MulAdd(hn::Set(d, row[i]),
+                        hn::MaskedLoad(mask, d, basis + i * dim + c), even);
+    }
+    hn::BlendedStore(hn::Add(even, odd), mask, d, out + c);
+  }
+}
+
+HWY_INLINE bool AllFinite(const float* row, int64_t dim) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  // 0 * x is NaN exactly for non-finite x.
+  auto check = hn::Zero(d);
+  for (int64_t c = 0; c < dim; c += n) {
+    const auto mask =
+        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, dim - c)));
+    check = hn::MulAdd(hn::MaskedLoad(mask, d, row + c), hn::Zero(d), check);
+  }
+  return hn::AllTrue(d, hn::Eq(check, hn::Zero(d)));
+}
+
+void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
+                   const float* sine, float scale, const float* src,
+                   int64_t dim, int64_t padded, float* scratch, float* dst) {
+  if (!AllFinite(src, dim)) {
+    std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
+    return;
+  }
+  const std::vector<float>* basis = nullptr;
+  if (head != nullptr) {
+    basis = query ? &head->query_basis() : &head->key_basis();
+    if (!basis->empty()) {
+      ChangeBasis(basis->data(), src, dim, scratch);
+      src = scratch;
+    } else if (!head->order().empty()) {
+      for (int64_t p = 0; p < dim; ++p) scratch[p] = src[head->order()[p]];
+      src = scratch;
+    }
+  }
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const auto by = hn::Set(d, scale);
-  auto check = hn::Zero(d);
   for (int64_t c = 0; c < padded; c += n) {
     auto x = hn::Zero(d);
     if (c + n <= dim) {
@@ -245,19 +310,15 @@ void EncodeRowImpl(const Encoder* encoder, const float* cosine,
       x = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(dim - c)), d,
                          src + c);
     }
-    // 0 * x is NaN exactly for non-finite x.
-    check = hn::MulAdd(x, hn::Zero(d), check);
     hn::StoreU(hn::Mul(x, by), d, dst + c);
   }
-  if (!hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
-    std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
-    return;
-  }
-  if (encoder == nullptr) return;
-  for (const Encoder::PlaneGroup& group : encoder->groups()) {
+  if (head == nullptr) return;
+  for (size_t p = 0; p < head->scale().size(); ++p) dst[p] *= head->scale()[p];
+  if (cosine == nullptr) return;
+  for (const HeadEncoder::PlaneGroup& group : head->plane_groups()) {
     const float* c = cosine + group.table_offset;
     const float* s = sine + group.table_offset;
-    float* x = dst + group.first_channel;
+    float* x = dst + group.first;
     if (group.layout == PairLayout::kHalfSplit) {
       RotateHalfSplit(c, s, group.planes, group.distance, x);
     } else {
@@ -273,24 +334,50 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attnd {
 
-HWY_EXPORT(PhaseRowTicks);
-HWY_EXPORT(PhaseRowReal);
+uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane) {
+  uint64_t word = 0;
+  for (size_t s = 0; s < head.frequencies().size(); ++s) {
+    const HeadEncoder::Frequencies& f = head.frequencies()[s];
+    const TurnFrequency turns{f.hi[plane], f.lo[plane]};
+    const auto from_turns = [](double t) {
+      return static_cast<uint64_t>(
+                 static_cast<int64_t>((t - std::nearbyint(t)) * 0x1p52))
+             << 12;
+    };
+    switch (points[s].kind) {
+      case PhasePoint::Kind::kTicks:
+        word += PhaseWord(turns, points[s].ticks);
+        break;
+      case PhasePoint::Kind::kReal:
+        word += PhaseWord(turns, points[s].real);
+        break;
+      case PhasePoint::Kind::kClock:
+        word += from_turns(f.turns[plane] * points[s].real);
+        break;
+      case PhasePoint::Kind::kHf: {
+        const float angle = static_cast<float>(points[s].real) *
+                            static_cast<float>(f.omega[plane]);
+        word += from_turns(static_cast<double>(angle) / (2 * M_PI));
+        break;
+      }
+    }
+  }
+  return word;
+}
+
+HWY_EXPORT(PhaseRowImpl);
 HWY_EXPORT(EncodeRowImpl);
 HWY_EXPORT(PackBlockImpl);
 
-void PhaseRow(const Encoder& encoder, int64_t ticks, float* cosine,
+void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
               float* sine) {
-  HWY_DYNAMIC_DISPATCH(PhaseRowTicks)(encoder, ticks, cosine, sine);
+  HWY_DYNAMIC_DISPATCH(PhaseRowImpl)(head, points, cosine, sine);
 }
-void PhaseRow(const Encoder& encoder, double ticks, float* cosine,
-              float* sine) {
-  HWY_DYNAMIC_DISPATCH(PhaseRowReal)(encoder, ticks, cosine, sine);
-}
-void EncodeRow(const Encoder* encoder, const float* cosine, const float* sine,
-               float scale, const float* src, int64_t dim, int64_t padded,
-               float* dst) {
+void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
+               const float* sine, float scale, const float* src, int64_t dim,
+               int64_t padded, float* scratch, float* dst) {
   HWY_DYNAMIC_DISPATCH(EncodeRowImpl)
-  (encoder, cosine, sine, scale, src, dim, padded, dst);
+  (head, query, cosine, sine, scale, src, dim, padded, scratch, dst);
 }
 void PackBlock(const float* rows, int64_t padded, float* block) {
   HWY_DYNAMIC_DISPATCH(PackBlockImpl)(rows, padded, block);

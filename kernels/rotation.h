@@ -12,27 +12,34 @@ namespace attnd {
 // |cos - exact| and |sin - exact| of a phase table.
 inline constexpr double kTrigError = 2e-7;
 
-// Floats from one row of a phase table to the next: planes rounded up to 16.
-inline constexpr int64_t TableStride(int64_t planes) {
-  return (planes + 15) / 16 * 16;
-}
+// Where a row stands along one source of phases.
+struct PhasePoint {
+  enum class Kind : uint8_t {
+    kTicks,  // int64 ticks, exact
+    kReal,   // a real number of ticks, exact from the double's value
+    kClock,  // a learned clock in units; turns in double
+    kHf      // float32(position) * float32(frequency), Hugging Face parity
+  };
+  Kind kind = Kind::kTicks;
+  int64_t ticks = 0;
+  double real = 0;
+};
 
-// cosine[p], sine[p] of plane p's phase at `ticks` [TableStride(planes) floats
-// each, 64-byte aligned]. Exact phase, error <= kTrigError after it.
-void PhaseRow(const Encoder& encoder, int64_t ticks, float* cosine,
+// cosine[p], sine[p] of plane p's phase, the sum over the head's sources, with
+// points[i] belonging to head.frequencies()[i]. [head.table_size()] floats
+// each, 64-byte aligned. Error <= kTrigError beyond that of the phase.
+void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
               float* sine);
 
-// The same at a real number of ticks.
-void PhaseRow(const Encoder& encoder, double ticks, float* cosine, float* sine);
-
-// dst = scale * R src: rotates every plane of the encoder by its phase, passes
-// other channels through and fills [dim, padded) with zeros. A row with a
-// non-finite element becomes all NaN, so that no product can turn it into a
-// finite logit. src [dim] and dst [padded] are 64-byte aligned and distinct;
-// cosine/sine may be null when the encoder has no planes.
-void EncodeRow(const Encoder* encoder, const float* cosine, const float* sine,
-               float scale, const float* src, int64_t dim, int64_t padded,
-               float* dst);
+// Row of q or k in encoded order: dst = scale * R (B^T src), with the change of
+// basis or order of the head (`query` chooses which), its channel scale, and
+// the rotation by a phase row (null: no rotation). Fills [dim, padded) with
+// zeros. A row with a non-finite element becomes all NaN, so that no product
+// can turn it into a finite logit. src [dim], dst [padded] and scratch [padded]
+// are 64-byte aligned and distinct. head may be null: identity.
+void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
+               const float* sine, float scale, const float* src, int64_t dim,
+               int64_t padded, float* scratch, float* dst);
 
 // Transposes 64 encoded rows [64, padded] into one packed block [padded, 64]
 // (gemm.h).

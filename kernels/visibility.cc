@@ -44,24 +44,32 @@ absl::Status CheckFinite(const TimeAxis& axis, absl::string_view field,
                          int64_t batch, absl::Span<const int32_t> rows) {
   if (axis.kind() != TimeAxis::Kind::kReal) return absl::OkStatus();
   int64_t bad = 0, first = 0;
+  int where = 0;
   for (int32_t row : rows) {
-    if (std::isfinite(axis.Real(batch, row))) continue;
-    if (bad++ == 0) first = row;
+    for (int c = 0; c < axis.coordinates(); ++c) {
+      if (std::isfinite(axis.Real(batch, row, c))) continue;
+      if (bad++ > 0) continue;
+      first = row;
+      where = c;
+    }
   }
   if (bad == 0) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      field, ": item ", batch, ", row ", first, ": ", axis.Real(batch, first),
-      ", expected finite (", bad, " such in this item)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, ": item ", batch, ", row ", first,
+                   where > 0 ? absl::StrCat(", coordinate ", where) : "", ": ",
+                   axis.Real(batch, first, where), ", expected finite (", bad,
+                   " such in this item)"));
 }
 
 template <typename T>
-T Time(const TimeAxis& axis, int64_t batch, int64_t row, int64_t position) {
+T Time(const TimeAxis& axis, int64_t batch, int64_t row, int64_t position,
+       int coordinate = 0) {
   if (axis.kind() == TimeAxis::Kind::kPositions)
     return static_cast<T>(position);
   if constexpr (std::is_same_v<T, int64_t>) {
-    return axis.Ticks(batch, row);
+    return axis.Ticks(batch, row, coordinate);
   } else {
-    return axis.Real(batch, row);
+    return axis.Real(batch, row, coordinate);
   }
 }
 
@@ -88,9 +96,10 @@ absl::Status Rebase(std::vector<int64_t>& queries, std::vector<int64_t>& keys,
                     int64_t batch) {
   int64_t low = INT64_MAX, high = INT64_MIN;
   for (const auto* times : {&queries, &keys}) {
-    if (times->empty()) continue;
-    low = std::min(low, times->front());
-    high = std::max(high, times->back());
+    for (auto t : *times) {
+      low = std::min(low, t);
+      high = std::max(high, t);
+    }
   }
   if (low > high) return absl::OkStatus();
   const uint64_t span =
@@ -115,9 +124,10 @@ absl::StatusOr<double> RealReference(const std::vector<double>& queries,
                                      int64_t batch) {
   double low = HUGE_VAL, high = -HUGE_VAL;
   for (const auto* times : {&queries, &keys}) {
-    if (times->empty()) continue;
-    low = std::min(low, times->front());
-    high = std::max(high, times->back());
+    for (auto t : *times) {
+      low = std::min(low, t);
+      high = std::max(high, t);
+    }
   }
   if (low > high) return 0.0;
   if (!(high - low < 0x1p63)) {
@@ -164,6 +174,39 @@ bool IsIdentity(const std::vector<int32_t>& rows) {
   return true;
 }
 
+// Coordinates 1, 2, ... in the order of coordinate 0.
+template <typename T>
+absl::Status AddCoordinates(const TimeAxis& query_time,
+                            const TimeAxis& key_time, int64_t batch,
+                            const std::vector<int32_t>& queries,
+                            const std::vector<int32_t>& keys,
+                            ItemGeometry& item) {
+  for (int c = 1; c < query_time.coordinates(); ++c) {
+    std::vector<T> query_times, key_times;
+    for (int32_t i : queries) {
+      query_times.push_back(Time<T>(query_time, batch, i, 0, c));
+    }
+    for (int32_t j : keys) {
+      key_times.push_back(Time<T>(key_time, batch, j, 0, c));
+    }
+    ItemGeometry::Coordinate& further = item.further.emplace_back();
+    if constexpr (std::is_same_v<T, int64_t>) {
+      absl::Status status = Rebase(query_times, key_times, batch);
+      if (!status.ok()) return status;
+      further.query_ticks = std::move(query_times);
+      further.key_ticks = std::move(key_times);
+    } else {
+      absl::StatusOr<double> reference =
+          RealReference(query_times, key_times, batch);
+      if (!reference.ok()) return reference.status();
+      further.real_reference = *reference;
+      further.query_real = std::move(query_times);
+      further.key_real = std::move(key_times);
+    }
+  }
+  return absl::OkStatus();
+}
+
 template <typename T>
 absl::StatusOr<ItemGeometry> Build(const TimeAxis& query_time,
                                    const TimeAxis& key_time,
@@ -194,6 +237,9 @@ absl::StatusOr<ItemGeometry> Build(const TimeAxis& query_time,
     item.real_reference = *reference;
   }
   FindIntervals(query_times, key_times, bounds, item);
+  absl::Status further =
+      AddCoordinates<T>(query_time, key_time, batch, queries, keys, item);
+  if (!further.ok()) return further;
   if (!IsIdentity(queries)) item.query_order = std::move(queries);
   if (!IsIdentity(keys)) item.key_order = std::move(keys);
   if constexpr (std::is_same_v<T, int64_t>) {

@@ -46,6 +46,13 @@ struct ItemGeometry {
   std::vector<int64_t> query_ticks, key_ticks;
   std::vector<double> query_real, key_real;
   double real_reference = 0;  // earliest valid real time
+  // Coordinates 1, 2, ... of the same rows, each rebased on its own.
+  struct Coordinate {
+    std::vector<int64_t> query_ticks, key_ticks;
+    std::vector<double> query_real, key_real;
+    double real_reference = 0;
+  };
+  std::vector<Coordinate> further;
   // Keys [begin[i], end[i]) in key order are visible to the i-th query; both
   // never decrease. begin == end: none.
   std::vector<int32_t> begin, end;

@@ -1,0 +1,380 @@
+#include "kernels/chains.h"
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "kernels/matrix_exp.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/chains.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/exp-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace attnd {
+namespace HWY_NAMESPACE {
+
+using Lane = hn::CappedTag<float, kKeyGroup>;
+using Vector = hn::Vec<Lane>;
+
+constexpr int kMaxOrder = 4;
+
+// y_r = e sum_{i<=r} z^i / i! x_{r-i} (transposed) or x_{r+i}. Where e is 0 the
+// result is 0 even if a power overflowed.
+template <bool kTransposed>
+HWY_INLINE void Polynomial(Lane d, Vector e, Vector z, int order,
+                           const Vector* x, Vector* y) {
+  Vector power[kMaxOrder];
+  power[0] = e;
+  const auto alive = hn::Gt(e, hn::Zero(d));
+  for (int i = 1; i < order; ++i) {
+    power[i] = hn::IfThenElseZero(
+        alive, hn::Mul(power[i - 1],
+                       hn::Mul(z, hn::Set(d, 1.0f / static_cast<float>(i)))));
+  }
+  for (int r = 0; r < order; ++r) {
+    Vector sum = hn::Mul(power[0], x[r]);
+    const int terms = kTransposed ? r : order - 1 - r;
+    for (int i = 1; i <= terms; ++i) {
+      sum = hn::MulAdd(power[i], x[kTransposed ? r - i : r + i], sum);
+    }
+    y[r] = sum;
+  }
+}
+
+void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
+                     float* HWY_RESTRICT factors) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const auto count = static_cast<int64_t>(head.rates().size());
+  float* z = factors + count;
+  for (int64_t i = 0; i < count; ++i) {
+    const float lag = tau[head.chain_sources()[i]];
+    factors[i] = -head.rates()[i] * lag;
+    z[i] = head.couplings()[i] * lag;
+  }
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    hn::StoreU(Exp(d, hn::LoadU(d, factors + i)), d, factors + i);
+  }
+  if (i < count) {
+    const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+    const Vector e = Exp(d, hn::MaskedLoad(mask, d, factors + i));
+    hn::BlendedStore(e, mask, d, factors + i);
+  }
+}
+
+// Lanes over chains.
+void AdvanceQueriesImpl(const HeadEncoder& head, const float* factors,
+                        const float* src, int rows, int64_t stride,
+                        float* dst) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const float* all_z = factors + head.rates().size();
+  for (int row = 0; row < rows; ++row) {
+    const float* in = src + row * stride;
+    float* out = dst + row * stride;
+    if (in != out) std::copy(in, in + stride, out);
+    for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+      const float* e = factors + group.factor_offset;
+      const float* z = all_z + group.factor_offset;
+      for (int64_t i = 0; i < group.count; i += n) {
+        const auto mask = hn::FirstN(
+            d, static_cast<size_t>(std::min<int64_t>(n, group.count - i)));
+        Vector x[kMaxOrder], y[kMaxOrder];
+        for (int r = 0; r < group.order; ++r) {
+          x[r] =
+              hn::MaskedLoad(mask, d, out + group.first + r * group.count + i);
+        }
+        Polynomial<true>(d, hn::MaskedLoad(mask, d, e + i),
+                         hn::MaskedLoad(mask, d, z + i), group.order, x, y);
+        for (int r = 0; r < group.order; ++r) {
+          hn::BlendedStore(y[r], mask, d,
+                           out + group.first + r * group.count + i);
+        }
+      }
+    }
+  }
+}
+
+// Lanes over keys, one chain at a time; `lag(source)` gives the lags or
+// factors.
+template <typename Factors>
+HWY_INLINE void AdvanceColumns(const HeadEncoder& head, Factors&& factors_of,
+                               const float* src, int64_t src_width, int width,
+                               float* dst, int64_t dst_width) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+    for (int i = 0; i < group.count; ++i) {
+      for (int64_t j = 0; j < width; j += n) {
+        Vector e, z;
+        factors_of(group.factor_offset + i, j, e, z);
+        Vector x[kMaxOrder], y[kMaxOrder];
+        for (int r = 0; r < group.order; ++r) {
+          const int64_t p = group.first + r * group.count + i;
+          x[r] = hn::LoadU(d, src + p * src_width + j);
+        }
+        if (group.order == 1) {
+          y[0] = hn::Mul(e, x[0]);
+        } else {
+          Polynomial<false>(d, e, z, group.order, x, y);
+        }
+        for (int r = 0; r < group.order; ++r) {
+          const int64_t p = group.first + r * group.count + i;
+          hn::StoreU(y[r], d, dst + p * dst_width + j);
+        }
+      }
+    }
+  }
+}
+
+void AdvanceKeysImpl(const HeadEncoder& head, const float* factors,
+                     const float* src, int64_t src_width, int64_t positions,
+                     int width, float* dst, int64_t dst_width) {
+  const Lane d;
+  if (src != dst) {
+    for (int64_t p = 0; p < positions; ++p) {
+      std::copy_n(src + p * src_width, width, dst + p * dst_width);
+    }
+  }
+  const float* all_z = factors + head.rates().size();
+  AdvanceColumns(
+      head,
+      [&](int chain, int64_t, Vector& e, Vector& z) {
+        e = hn::Set(d, factors[chain]);
+        z = hn::Set(d, all_z[chain]);
+      },
+      dst, dst_width, width, dst, dst_width);
+}
+
+void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
+                             int width, float* block) {
+  const Lane d;
+  AdvanceColumns(
+      head,
+      [&](int chain, int64_t j, Vector& e, Vector& z) {
+        const Vector lag =
+            hn::LoadU(d, tau + head.chain_sources()[chain] * width + j);
+        e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+        z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
+      },
+      block, width, width, block, width);
+}
+
+template <int kRows>
+HWY_INLINE void MultiplyRows(const float* HWY_RESTRICT q, int64_t stride,
+                             const float* HWY_RESTRICT k, int64_t positions,
+                             float* HWY_RESTRICT logits, int64_t logit_stride) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int64_t j = 0; j < kKeyGroup; j += n) {
+    Vector sum[kRows];
+    for (int r = 0; r < kRows; ++r) sum[r] = hn::Zero(d);
+    for (int64_t p = 0; p < positions; ++p) {
+      const Vector key = hn::LoadU(d, k + p * kKeyGroup + j);
+      for (int r = 0; r < kRows; ++r) {
+        sum[r] = hn::MulAdd(hn::Set(d, q[r * stride + p]), key, sum[r]);
+      }
+    }
+    for (int r = 0; r < kRows; ++r) {
+      hn::StoreU(sum[r], d, logits + r * logit_stride + j);
+    }
+  }
+}
+
+void MultiplyGroupImpl(const float* q, int rows, int64_t stride, const float* k,
+                       int64_t positions, float* logits, int64_t logit_stride) {
+  int r = 0;
+  for (; r + 8 <= rows; r += 8) {
+    MultiplyRows<8>(q + r * stride, stride, k, positions,
+                    logits + r * logit_stride, logit_stride);
+  }
+  for (; r < rows; ++r) {
+    MultiplyRows<1>(q + r * stride, stride, k, positions,
+                    logits + r * logit_stride, logit_stride);
+  }
+}
+
+void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
+                    const float* HWY_RESTRICT k, int64_t k_width,
+                    int64_t positions, const float* HWY_RESTRICT tau,
+                    float* HWY_RESTRICT logits) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int64_t j = 0; j < kKeyGroup; j += n) {
+    Vector sum = hn::Zero(d), other = hn::Zero(d);
+    int64_t done = 0;  // positions below belong to a chain group already seen
+    const auto plain = [&](int64_t begin, int64_t end) {
+      for (int64_t p = begin; p < end; ++p) {
+        sum = hn::MulAdd(hn::Set(d, q[p]), hn::LoadU(d, k + p * k_width + j),
+                         sum);
+      }
+    };
+    for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+      plain(done, group.first);
+      done = group.first + int64_t{group.order} * group.count;
+      for (int i = 0; i < group.count; ++i) {
+        const int chain = group.factor_offset + i;
+        const Vector lag = hn::Abs(
+            hn::LoadU(d, tau + head.chain_sources()[chain] * kKeyGroup + j));
+        const Vector e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+        const int64_t p = group.first + i;
+        if (group.order == 1) {
+          const Vector term =
+              hn::Mul(hn::Set(d, q[p]), hn::LoadU(d, k + p * k_width + j));
+          other = hn::MulAdd(e, term, other);
+          continue;
+        }
+        Vector x[kMaxOrder], y[kMaxOrder];
+        for (int r = 0; r < group.order; ++r) {
+          x[r] = hn::LoadU(d, k + (p + r * group.count) * k_width + j);
+        }
+        Polynomial<false>(d, e,
+                          hn::Mul(lag, hn::Set(d, head.couplings()[chain])),
+                          group.order, x, y);
+        for (int r = 0; r < group.order; ++r) {
+          other = hn::MulAdd(hn::Set(d, q[p + r * group.count]), y[r], other);
+        }
+      }
+    }
+    plain(done, positions);
+    hn::StoreU(hn::Add(sum, other), d, logits + j);
+  }
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attnd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attnd {
+namespace {
+
+HWY_EXPORT(MakeFactorsImpl);
+HWY_EXPORT(AdvanceQueriesImpl);
+HWY_EXPORT(AdvanceKeysImpl);
+HWY_EXPORT(AdvanceKeysByColumnImpl);
+HWY_EXPORT(MultiplyGroupImpl);
+HWY_EXPORT(PairLogitsImpl);
+
+std::vector<double> SmallExp(const HeadEncoder::Small& small, double tau,
+                             bool mirrored) {
+  std::vector<double> scaled(mirrored ? small.mirrored : small.matrix);
+  for (double& x : scaled) x *= tau;
+  return MatrixExp(scaled, small.size);
+}
+
+// y = M x or M^T x on strided vectors, in place.
+void ApplyMatrix(const float* matrix, int size, bool transposed, float* x,
+                 int64_t stride) {
+  std::vector<double> y(size, 0.0);
+  for (int r = 0; r < size; ++r) {
+    for (int c = 0; c < size; ++c) {
+      const float m = matrix[transposed ? c * size + r : r * size + c];
+      y[r] += static_cast<double>(m) * x[c * stride];
+    }
+  }
+  for (int r = 0; r < size; ++r) x[r * stride] = static_cast<float>(y[r]);
+}
+
+int64_t ChainFloats(const HeadEncoder& head) {
+  return 2 * static_cast<int64_t>(head.rates().size());
+}
+
+}  // namespace
+
+int64_t FactorCount(const HeadEncoder& head) {
+  int64_t count = ChainFloats(head);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    count += int64_t{small.size} * small.size;
+  }
+  return count;
+}
+
+void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
+                 float* factors) {
+  HWY_DYNAMIC_DISPATCH(MakeFactorsImpl)(head, tau, factors);
+  float* out = factors + ChainFloats(head);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    const std::vector<double> exp =
+        SmallExp(small, tau[small.source], mirrored);
+    out = std::copy(exp.begin(), exp.end(), out);
+  }
+}
+
+void AdvanceQueries(const HeadEncoder& head, const float* factors,
+                    const float* src, int rows, int64_t stride, float* dst) {
+  HWY_DYNAMIC_DISPATCH(AdvanceQueriesImpl)
+  (head, factors, src, rows, stride, dst);
+  const float* matrix = factors + ChainFloats(head);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    for (int r = 0; r < rows; ++r) {
+      ApplyMatrix(matrix, small.size, true, dst + r * stride + small.first, 1);
+    }
+    matrix += int64_t{small.size} * small.size;
+  }
+}
+
+void AdvanceKeys(const HeadEncoder& head, const float* factors,
+                 const float* src, int64_t src_width, int64_t positions,
+                 int width, float* dst, int64_t dst_width) {
+  HWY_DYNAMIC_DISPATCH(AdvanceKeysImpl)
+  (head, factors, src, src_width, positions, width, dst, dst_width);
+  const float* matrix = factors + ChainFloats(head);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    for (int j = 0; j < width; ++j) {
+      ApplyMatrix(matrix, small.size, false, dst + small.first * dst_width + j,
+                  dst_width);
+    }
+    matrix += int64_t{small.size} * small.size;
+  }
+}
+
+void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
+                         bool mirrored, int width, float* block) {
+  HWY_DYNAMIC_DISPATCH(AdvanceKeysByColumnImpl)(head, tau, width, block);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    for (int j = 0; j < width; ++j) {
+      const std::vector<double> exp =
+          SmallExp(small, tau[small.source * width + j], mirrored);
+      const std::vector<float> matrix(exp.begin(), exp.end());
+      ApplyMatrix(matrix.data(), small.size, false,
+                  block + int64_t{small.first} * width + j, width);
+    }
+  }
+}
+
+void MultiplyGroup(const float* q, int rows, int64_t stride, const float* k,
+                   int64_t positions, float* logits, int64_t logit_stride) {
+  HWY_DYNAMIC_DISPATCH(MultiplyGroupImpl)
+  (q, rows, stride, k, positions, logits, logit_stride);
+}
+
+void PairLogits(const HeadEncoder& head, const float* q, const float* k,
+                int64_t k_width, int64_t positions, const float* tau,
+                float* logits) {
+  HWY_DYNAMIC_DISPATCH(PairLogitsImpl)
+  (head, q, k, k_width, positions, tau, logits);
+  // The vector loop took small blocks as identity; replace their share.
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    for (int j = 0; j < kKeyGroup; ++j) {
+      const float lag = tau[small.source * kKeyGroup + j];
+      const std::vector<double> exp = SmallExp(small, std::fabs(lag), lag < 0);
+      double change = 0;
+      for (int r = 0; r < small.size; ++r) {
+        for (int c = 0; c < small.size; ++c) {
+          const double m = exp[r * small.size + c] - (r == c ? 1.0 : 0.0);
+          change += q[small.first + r] * m * k[(small.first + c) * k_width + j];
+        }
+      }
+      logits[j] += static_cast<float>(change);
+    }
+  }
+}
+
+}  // namespace attnd
+#endif  // HWY_ONCE

@@ -1,0 +1,89 @@
+#include "kernels/drive_axes.h"
+
+namespace attnd {
+namespace {
+
+// Channel `channel` of a clock tensor for the rows of the item's order.
+std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
+                              int64_t kv_head, int channel, int64_t rows,
+                              const ItemGeometry& item, bool query) {
+  std::vector<float> values(clock.shape().cols);
+  std::vector<double> out(rows);
+  for (int64_t i = 0; i < rows; ++i) {
+    clock.LoadRow(batch, kv_head, query ? item.QueryRow(i) : item.KeyRow(i),
+                  values.data());
+    out[i] = values[channel];
+  }
+  return out;
+}
+
+}  // namespace
+
+void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
+  axes_.clear();
+  head_ = nullptr;
+  const Encoder* encoder = plan.encoder(batch);
+  if (encoder == nullptr) return;
+  head_ = &encoder->head(kv_head);
+  const ItemGeometry& item = plan.item(batch);
+  for (size_t s = 0; s < encoder->sources().size(); ++s) {
+    const Drive& drive = encoder->sources()[s];
+    Axis& axis = axes_.emplace_back();
+    axis.unit = encoder->units_per_tick(static_cast<int>(s));
+    if (drive.clock) {
+      axis.kind = PhasePoint::Kind::kClock;
+      axis.query.own =
+          ClockRows(plan.problem().query_clock, batch, kv_head,
+                    drive.clock_channel, item.query_rows, item, true);
+      axis.key.own = ClockRows(plan.problem().key_clock, batch, kv_head,
+                               drive.clock_channel, item.key_rows, item, false);
+      axis.query.real = axis.query.own.data();
+      axis.key.real = axis.key.own.data();
+      continue;
+    }
+    const bool first = drive.coordinate == 0;
+    const ItemGeometry::Coordinate* further =
+        first ? nullptr : &item.further[drive.coordinate - 1];
+    if (item.exact) {
+      axis.query.ticks =
+          (first ? item.query_ticks : further->query_ticks).data();
+      axis.key.ticks = (first ? item.key_ticks : further->key_ticks).data();
+    } else {
+      axis.kind = PhasePoint::Kind::kReal;
+      axis.query.real = (first ? item.query_real : further->query_real).data();
+      axis.key.real = (first ? item.key_real : further->key_real).data();
+      axis.reference = first ? item.real_reference : further->real_reference;
+    }
+    if (encoder->hf_fp32_angles()) axis.kind = PhasePoint::Kind::kHf;
+  }
+  points_.resize(head_->frequencies().size());
+}
+
+PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
+  PhasePoint point{.kind = kind, .ticks = 0, .real = 0};
+  if (rows.ticks != nullptr) {
+    point.ticks = rows.ticks[i];
+    point.real = static_cast<double>(rows.ticks[i]) * unit;
+  } else {
+    point.real = rows.real[i] - reference;
+  }
+  return point;
+}
+
+void DriveAxes::Phases(bool query, int64_t row, float* cosine, float* sine) {
+  for (size_t f = 0; f < points_.size(); ++f) {
+    const Axis& axis = axes_[head_->frequencies()[f].source];
+    points_[f] = axis.Point(query ? axis.query : axis.key, row);
+  }
+  PhaseRow(*head_, points_.data(), cosine, sine);
+}
+
+void DriveAxes::QueryPhases(int64_t i, float* cosine, float* sine) {
+  Phases(true, i, cosine, sine);
+}
+
+void DriveAxes::KeyPhases(int64_t j, float* cosine, float* sine) {
+  Phases(false, j, cosine, sine);
+}
+
+}  // namespace attnd

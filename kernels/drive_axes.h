@@ -1,0 +1,68 @@
+// Where the rows of one item and kv head stand along everything that drives an
+// encoding: coordinates of the time axis and learned clocks.
+#ifndef ATTND_KERNELS_DRIVE_AXES_H_
+#define ATTND_KERNELS_DRIVE_AXES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/encoder.h"
+#include "kernels/plan.h"
+#include "kernels/rotation.h"
+
+namespace attnd {
+
+// Borrows from the plan. Differences of int64 ticks are exact (rule N1).
+class DriveAxes {
+ public:
+  void Select(const Plan& plan, int64_t batch, int64_t kv_head);
+
+  int sources() const { return static_cast<int>(axes_.size()); }
+
+  // Phase rows of a query or key of the item's order (rotation.h).
+  void QueryPhases(int64_t i, float* cosine, float* sine);
+  void KeyPhases(int64_t j, float* cosine, float* sine);
+
+  // Differences in units along a source: first minus second.
+  double QueryMinusKey(int source, int64_t i, int64_t j) const {
+    return axes_[source].Difference(axes_[source].query, i, axes_[source].key,
+                                    j);
+  }
+  double KeyMinusKey(int source, int64_t a, int64_t b) const {
+    return axes_[source].Difference(axes_[source].key, a, axes_[source].key, b);
+  }
+  double QueryMinusQuery(int source, int64_t a, int64_t b) const {
+    return axes_[source].Difference(axes_[source].query, a, axes_[source].query,
+                                    b);
+  }
+
+ private:
+  struct Rows {
+    const int64_t* ticks = nullptr;
+    const double* real = nullptr;
+    std::vector<double> own;  // of a clock
+  };
+  struct Axis {
+    PhasePoint::Kind kind = PhasePoint::Kind::kTicks;
+    Rows query, key;
+    double unit = 1;
+    double reference = 0;
+
+    double Difference(const Rows& a, int64_t i, const Rows& b,
+                      int64_t j) const {
+      return unit * (a.ticks != nullptr
+                         ? static_cast<double>(a.ticks[i] - b.ticks[j])
+                         : a.real[i] - b.real[j]);
+    }
+    PhasePoint Point(const Rows& rows, int64_t i) const;
+  };
+  void Phases(bool query, int64_t row, float* cosine, float* sine);
+
+  const HeadEncoder* head_ = nullptr;
+  std::vector<Axis> axes_;
+  std::vector<PhasePoint> points_;
+};
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_DRIVE_AXES_H_

@@ -1,0 +1,217 @@
+#include "kernels/pair_tiles.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "kernels/gemm.h"
+
+namespace attnd {
+namespace {
+
+constexpr int64_t kRowGroup = 16;
+
+}  // namespace
+
+// 16 rows (or fewer) by one group of keys.
+struct PairTiles::Piece {
+  int64_t row = 0;  // of rows_
+  int64_t rows = 0;
+  int64_t first_key = 0;       // of the item's order
+  int64_t last_key = 0;        // last existing key of the group
+  int64_t group = 0;           // within this Fill
+  const float* raw = nullptr;  // [positions, 64] from the group's column on
+};
+
+std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
+                              bool* sorted) {
+  std::set<int> sources;
+  for (size_t i = 0; i < head.rates().size(); ++i) {
+    if (head.rates()[i] != 0 || head.couplings()[i] != 0) {
+      sources.insert(head.chain_sources()[i]);
+    }
+  }
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    sources.insert(small.source);
+  }
+  *sorted = true;
+  for (int s : sources) {
+    const Drive& drive = encoder.sources()[s];
+    if (!drive.clock && drive.coordinate > 0) *sorted = false;
+  }
+  return {sources.begin(), sources.end()};
+}
+
+void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
+                     const Rows& rows, int64_t key, int64_t keys,
+                     float* logits) {
+  plan_ = &plan;
+  encoder_ = &encoder;
+  pack_ = &pack;
+  head_ = pack.head();
+  rows_ = rows;
+  sources_ = DecaySources(encoder, *head_, &sorted_);
+  const int64_t groups = keys / kKeyGroup;
+  queries_.Reserve(2 * kRowGroup * pack.dim());
+  groups_.Reserve(2 * groups * pack.dim() * kKeyGroup);
+  moved_.Reserve(pack.dim() * kKeyGroup);
+  factors_.Reserve(FactorCount(*head_) + kKeyGroup);
+  lags_.Reserve(std::max(1, pack.axes().sources()) * kKeyGroup);
+  for (auto& done : group_done_) done.assign(groups, false);
+
+  for (int64_t row = 0; row < rows.count; row += kRowGroup) {
+    queries_done_[kPast] = queries_done_[kFuture] = false;
+    const int64_t count = std::min(kRowGroup, rows.count - row);
+    for (int64_t group = 0; group < groups; ++group) {
+      const int64_t column = group * kKeyGroup;
+      bool seen = false;
+      for (int64_t r = row; r < row + count; ++r) {
+        seen = seen || (rows.begin[r] < column + kKeyGroup &&
+                        rows.end[r] > column && rows.begin[r] < rows.end[r]);
+      }
+      if (!seen) continue;
+      const int64_t block = (key + column) / kKeyBlock * kKeyBlock;
+      const Piece piece{.row = row,
+                        .rows = count,
+                        .first_key = key + column,
+                        .last_key = std::min(key + column + kKeyGroup - 1,
+                                             pack.key_rows() - 1),
+                        .group = group,
+                        .raw = pack.RawBlock(block) + (key + column - block)};
+      FillPiece(piece, logits + row * keys + column, keys);
+    }
+  }
+}
+
+void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
+  if (head_->pairwise()) {
+    Averaged(piece, logits, stride);
+    return;
+  }
+  for (Side side : {kPast, kFuture}) {
+    if (side == kFuture && !encoder_->absolute_lag()) continue;
+    if (!Separated(piece, side)) continue;
+    const float* group = AdvancedGroup(piece, side);
+    float* tau = lags_.data();
+    const int64_t row = rows_.first + piece.row;
+    for (int s = 0; s < pack_->axes().sources(); ++s) {
+      const double lag =
+          side == kPast ? pack_->axes().QueryMinusKey(s, row, piece.last_key)
+                        : -pack_->axes().QueryMinusKey(s, row + piece.rows - 1,
+                                                       piece.first_key);
+      tau[s] = static_cast<float>(lag);
+    }
+    MakeFactors(*head_, tau, side == kFuture, factors_.data());
+    AdvanceKeys(*head_, factors_.data(), group, kKeyGroup, pack_->dim(),
+                kKeyGroup, moved_.data(), kKeyGroup);
+    MultiplyGroup(AdvancedQueries(piece, side), static_cast<int>(piece.rows),
+                  pack_->dim(), moved_.data(), pack_->dim(), logits, stride);
+    return;
+  }
+  PairByPair(piece, logits, stride);
+}
+
+bool PairTiles::Separated(const Piece& piece, Side side) const {
+  if (!sorted_) return false;
+  const int64_t row = rows_.first + piece.row;
+  for (int s : sources_) {
+    const double lag = side == kPast
+                           ? pack_->axes().QueryMinusKey(s, row, piece.last_key)
+                           : -pack_->axes().QueryMinusKey(
+                                 s, row + piece.rows - 1, piece.first_key);
+    if (!(lag >= 0)) return false;
+  }
+  return true;
+}
+
+// A(t - r)^T q for the rows of a piece, r the first (past) or last (future)
+// row.
+const float* PairTiles::AdvancedQueries(const Piece& piece, Side side) {
+  float* out = queries_.data() + side * kRowGroup * pack_->dim();
+  if (queries_done_[side]) return out;
+  queries_done_[side] = true;
+  // The middle factors are spent by now: AdvanceKeys has used them.
+  const int64_t row = rows_.first + piece.row;
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    float* tau = lags_.data();
+    for (int s = 0; s < pack_->axes().sources(); ++s) {
+      const double lag =
+          side == kPast
+              ? pack_->axes().QueryMinusQuery(s, row + r, row)
+              : pack_->axes().QueryMinusQuery(s, row + piece.rows - 1, row + r);
+      tau[s] = static_cast<float>(lag);
+    }
+    MakeFactors(*head_, tau, side == kFuture, factors_.data());
+    AdvanceQueries(*head_, factors_.data(),
+                   rows_.queries + (piece.row + r) * rows_.stride, 1,
+                   pack_->dim(), out + r * pack_->dim());
+  }
+  return out;
+}
+
+// A(E - s) k for a group of keys, E its last (past) or first (future) key.
+const float* PairTiles::AdvancedGroup(const Piece& piece, Side side) {
+  const int64_t size = pack_->dim() * kKeyGroup;
+  const auto groups = static_cast<int64_t>(group_done_[side].size());
+  float* out = groups_.data() + (side * groups + piece.group) * size;
+  if (group_done_[side][piece.group]) return out;
+  group_done_[side][piece.group] = true;
+  for (int64_t p = 0; p < pack_->dim(); ++p) {
+    std::copy_n(piece.raw + p * kKeyBlock, kKeyGroup, out + p * kKeyGroup);
+  }
+  float* tau = lags_.data();
+  for (int s = 0; s < pack_->axes().sources(); ++s) {
+    for (int64_t j = 0; j < kKeyGroup; ++j) {
+      const int64_t key = std::min(piece.first_key + j, piece.last_key);
+      const double lag =
+          side == kPast ? pack_->axes().KeyMinusKey(s, piece.last_key, key)
+                        : pack_->axes().KeyMinusKey(s, key, piece.first_key);
+      tau[s * kKeyGroup + j] = static_cast<float>(lag);
+    }
+  }
+  AdvanceKeysByColumn(*head_, tau, side == kFuture, kKeyGroup, out);
+  return out;
+}
+
+void PairTiles::PairByPair(const Piece& piece, float* logits, int64_t stride) {
+  float* tau = lags_.data();
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    const int64_t i = rows_.first + piece.row + r;
+    for (int s = 0; s < pack_->axes().sources(); ++s) {
+      for (int64_t j = 0; j < kKeyGroup; ++j) {
+        const int64_t key = std::min(piece.first_key + j, piece.last_key);
+        const double lag = pack_->axes().QueryMinusKey(s, i, key);
+        // Negative lags are hidden unless the two-sided rule holds.
+        tau[s * kKeyGroup + j] = static_cast<float>(
+            encoder_->absolute_lag() ? lag : std::max(lag, 0.0));
+      }
+    }
+    PairLogits(*head_, rows_.queries + (piece.row + r) * rows_.stride,
+               piece.raw, kKeyBlock, pack_->dim(), tau, logits + r * stride);
+  }
+}
+
+void PairTiles::Averaged(const Piece& piece, float* logits, int64_t stride) {
+  std::vector<double> lag(static_cast<size_t>(pack_->axes().sources()) *
+                          kKeyGroup);
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    const int64_t i = rows_.first + piece.row + r;
+    for (int s = 0; s < pack_->axes().sources(); ++s) {
+      for (int64_t j = 0; j < kKeyGroup; ++j) {
+        const int64_t key = std::min(piece.first_key + j, piece.last_key);
+        lag[s * kKeyGroup + j] = pack_->axes().QueryMinusKey(s, i, key);
+      }
+    }
+    AveragedLogits(*encoder_, *head_,
+                   rows_.queries + (piece.row + r) * rows_.stride, piece.raw,
+                   kKeyBlock, lag.data(), logits + r * stride);
+  }
+}
+
+int64_t PairTiles::scratch_bytes() const {
+  return static_cast<int64_t>(sizeof(float)) *
+         (queries_.capacity() + groups_.capacity() + moved_.capacity() +
+          factors_.capacity() + lags_.capacity());
+}
+
+}  // namespace attnd

@@ -1,0 +1,71 @@
+// Logits of one-sided encodings where the times of queries and keys interleave,
+// and of averaged ones: in pieces of 16 queries by 16 keys.
+#ifndef ATTND_KERNELS_PAIR_TILES_H_
+#define ATTND_KERNELS_PAIR_TILES_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/chains.h"
+#include "kernels/key_pack.h"
+#include "kernels/plan.h"
+#include "kernels/tensor.h"
+
+namespace attnd {
+
+// A piece whose keys all lie before (under the two-sided rule: or after) all
+// its queries is a product with references at its borders (rule N4); only the
+// pieces on the diagonal are evaluated pair by pair.
+class PairTiles {
+ public:
+  // Queries of one Fill: rows of `queries` in encoded order, rotated and
+  // scaled.
+  struct Rows {
+    int64_t first = 0;  // in the item's order
+    int64_t count = 0;
+    const float* queries = nullptr;  // [count, stride]
+    int64_t stride = 0;
+    // Visible columns of each row; pieces that no row sees are left alone.
+    const int32_t* begin = nullptr;
+    const int32_t* end = nullptr;
+  };
+
+  // logits[r, c] for keys [key, key + keys) of the pack's head; key and keys
+  // are multiples of 64.
+  void Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
+            const Rows& rows, int64_t key, int64_t keys, float* logits);
+
+  int64_t scratch_bytes() const;
+
+ private:
+  enum Side { kPast, kFuture };
+  struct Piece;
+
+  void FillPiece(const Piece& piece, float* logits, int64_t stride);
+  bool Separated(const Piece& piece, Side side) const;
+  const float* AdvancedQueries(const Piece& piece, Side side);
+  const float* AdvancedGroup(const Piece& piece, Side side);
+  void PairByPair(const Piece& piece, float* logits, int64_t stride);
+  void Averaged(const Piece& piece, float* logits, int64_t stride);
+
+  const Plan* plan_ = nullptr;
+  const Encoder* encoder_ = nullptr;
+  const HeadEncoder* head_ = nullptr;
+  KeyPack* pack_ = nullptr;
+  Rows rows_;
+  std::vector<int> sources_;  // that drive decays
+  bool sorted_ = true;        // all of them follow the item's order
+  AlignedBuffer queries_, groups_, moved_, factors_, lags_;
+  std::vector<bool> group_done_[2];
+  bool queries_done_[2] = {false, false};
+};
+
+// Sources of a head's chains and small blocks, ascending; `sorted` tells
+// whether each grows along the item's order (coordinate 0 and learned clocks
+// do).
+std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
+                              bool* sorted);
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_PAIR_TILES_H_

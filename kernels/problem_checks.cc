@@ -1,0 +1,344 @@
+#include "kernels/problem_checks.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/bias.h"
+
+namespace attnd {
+namespace {
+
+absl::Status Bad(absl::string_view field, absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", why));
+}
+
+std::string Text(const Shape4& s) {
+  return absl::StrCat("[", s.batch, ",", s.heads, ",", s.rows, ",", s.cols,
+                      "]");
+}
+
+absl::Status CheckShapes(const AttentionProblem& p) {
+  const Shape4 &q = p.query.shape(), &k = p.key.shape(), &v = p.value.shape();
+  if (q.heads < 1) return Bad("query.shape", "heads: 0, expected >= 1");
+  if (q.cols < 1) return Bad("query.shape", "head dimension: 0, expected >= 1");
+  if (k.heads < 1) return Bad("key.shape", "heads: 0, expected >= 1");
+  if (k.batch != q.batch || k.cols != q.cols) {
+    return Bad("key.shape",
+               absl::StrCat(Text(k), ", expected [", q.batch, ",Hkv,Lk,",
+                            q.cols, "] beside query ", Text(q)));
+  }
+  if (q.heads % k.heads != 0) {
+    return Bad("key.shape",
+               absl::StrCat("heads: ", k.heads,
+                            ", expected a divisor of the query's ", q.heads));
+  }
+  if (v.batch != k.batch || v.heads != k.heads || v.rows != k.rows) {
+    return Bad("value.shape",
+               absl::StrCat(Text(v), ", expected [", k.batch, ",", k.heads, ",",
+                            k.rows, ",Dv] beside key ", Text(k)));
+  }
+  constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max() - 64;
+  if (q.rows > kMaxRows) return Bad("query.shape", "more than 2^31 rows");
+  if (k.rows > kMaxRows) return Bad("key.shape", "more than 2^31 rows");
+  return absl::OkStatus();
+}
+
+absl::Status CheckTimes(const AttentionProblem& p) {
+  if (p.query_time.kind() != p.key_time.kind()) {
+    return Bad("query_time, key_time",
+               "differ in kind; send both axes in one representation, or none");
+  }
+  if (p.query_time.kind() == TimeAxis::Kind::kPositions) {
+    return absl::OkStatus();
+  }
+  if (p.query_time.rows() != p.query.shape().rows) {
+    return Bad("query_time",
+               absl::StrCat(p.query_time.rows(), " rows, expected ",
+                            p.query.shape().rows));
+  }
+  if (p.key_time.rows() != p.key.shape().rows) {
+    return Bad("key_time", absl::StrCat(p.key_time.rows(), " rows, expected ",
+                                        p.key.shape().rows));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckClock(const TensorRef& clock, absl::string_view field,
+                        const AttentionProblem& p, int64_t rows, int channels) {
+  const Shape4& s = clock.shape();
+  const Shape4& k = p.key.shape();
+  if (s.batch == k.batch && s.heads == k.heads && s.rows == rows &&
+      s.cols >= channels && clock.layout() == Layout::kBHLD) {
+    return absl::OkStatus();
+  }
+  return Bad(field, absl::StrCat(Text(s), ", the encoding expects [", k.batch,
+                                 ",", k.heads, ",", rows, ",", channels, "]"));
+}
+
+template <typename T>
+absl::Status CheckWindow(const std::optional<T>& bound,
+                         absl::string_view field) {
+  if (!bound || *bound >= 0) return absl::OkStatus();
+  return Bad(field, absl::StrCat(*bound, ", expected >= 0"));
+}
+
+absl::Status CheckMask(const AttentionProblem& p) {
+  const MaskSpec& m = p.mask;
+  for (const absl::Status& status :
+       {CheckWindow(m.past_ticks, "mask.past_ticks"),
+        CheckWindow(m.future_ticks, "mask.future_ticks"),
+        CheckWindow(m.past_time, "mask.past_time"),
+        CheckWindow(m.future_time, "mask.future_time")}) {
+    if (!status.ok()) return status;
+  }
+  const auto batch = static_cast<size_t>(p.query.shape().batch);
+  const auto check_size = [](size_t size, size_t expected,
+                             absl::string_view field) {
+    if (size == 0 || size == expected) return absl::OkStatus();
+    return Bad(field, absl::StrCat(size, " entries, expected ", expected));
+  };
+  absl::Status status =
+      check_size(m.query_lengths.size(), batch, "mask.query_lengths");
+  if (!status.ok()) return status;
+  status = check_size(m.key_lengths.size(), batch, "mask.key_lengths");
+  if (!status.ok()) return status;
+  return check_size(m.key_validity.size(),
+                    batch * static_cast<size_t>(p.key.shape().rows),
+                    "mask.key_validity");
+}
+
+absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
+  if (encoder == nullptr) return absl::OkStatus();
+  const EncoderSizes& sizes = encoder->sizes();
+  if (sizes.head_dim != p.query.shape().cols ||
+      sizes.query_heads != p.query.shape().heads ||
+      sizes.kv_heads != p.key.shape().heads) {
+    return Bad(
+        "encoding",
+        absl::StrCat("compiled for head dimension ", sizes.head_dim, ", ",
+                     sizes.query_heads, " query heads and ", sizes.kv_heads,
+                     " kv heads, not for query ", Text(p.query.shape())));
+  }
+  for (const auto* axis : {&p.query_time, &p.key_time}) {
+    if (axis->coordinates() >= encoder->coordinates()) continue;
+    return Bad(axis == &p.query_time ? "query_time.coordinates"
+                                     : "key_time.coordinates",
+               absl::StrCat(axis->coordinates(), ", the encoding uses ",
+                            encoder->coordinates()));
+  }
+  if (!encoder->uses_clock()) return absl::OkStatus();
+  absl::Status status =
+      CheckClock(p.query_clock, "query_clock", p, p.query.shape().rows,
+                 encoder->clock_channels());
+  if (!status.ok()) return status;
+  return CheckClock(p.key_clock, "key_clock", p, p.key.shape().rows,
+                    encoder->clock_channels());
+}
+
+absl::Status CheckEncoders(const AttentionProblem& p) {
+  if (p.item_encoders.empty()) return CheckEncoder(p, p.encoder.get());
+  if (static_cast<int64_t>(p.item_encoders.size()) != p.query.shape().batch) {
+    return Bad("encoding",
+               absl::StrCat(p.item_encoders.size(), " encoders for ",
+                            p.query.shape().batch, " items"));
+  }
+  for (const auto& encoder : p.item_encoders) {
+    absl::Status status = CheckEncoder(p, encoder.get());
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+bool HasBias(const AttentionProblem& p) {
+  return !(p.bias.shape() == Shape4{});
+}
+
+absl::Status CheckBiasShape(const AttentionProblem& p) {
+  if (!HasBias(p)) return absl::OkStatus();
+  const Shape4 &b = p.bias.shape(), &q = p.query.shape();
+  const auto fits = [](int64_t extent, int64_t full) {
+    return extent == 1 || extent == full;
+  };
+  if (p.bias.dtype() != DType::kF32 || p.bias.layout() != Layout::kBHLD) {
+    return Bad("bias", "expected f32 in BHLD order");
+  }
+  if (fits(b.batch, q.batch) && fits(b.heads, q.heads) &&
+      fits(b.rows, q.rows) && fits(b.cols, p.key.shape().rows)) {
+    return absl::OkStatus();
+  }
+  return Bad(
+      "bias.shape",
+      absl::StrCat(Text(b), ", expected each extent 1 or that of [", q.batch,
+                   ",", q.heads, ",", q.rows, ",", p.key.shape().rows, "]"));
+}
+
+std::string TimeText(const ItemGeometry& item, int64_t i, int64_t j) {
+  return absl::StrCat("query row ", item.QueryRow(i), " and key row ",
+                      item.KeyRow(j), " have lag ", item.Lag(i, j));
+}
+
+// Negative visible lags under an encoding that has none.
+absl::Status CheckOneSided(const ItemGeometry& item, int64_t batch) {
+  int64_t bad = 0;
+  std::string first;
+  for (int64_t i = 0; i < item.query_rows; ++i) {
+    int64_t j = item.end[i] - 1;
+    if (j < item.begin[i] || item.Lag(i, j) >= 0) continue;
+    if (bad++ > 0) continue;
+    while (j > item.begin[i] && item.Lag(i, j - 1) < 0) --j;
+    first = TimeText(item, i, j);
+  }
+  if (bad == 0) return absl::OkStatus();
+  return Bad("encoding",
+             absl::StrCat("is defined for lag >= 0 only, but in item ", batch,
+                          " ", first, " (", bad,
+                          " such queries); set mask.causal to CAUSALITY_TIME "
+                          "or two_sided to TWO_SIDED_RULE_ABSOLUTE_LAG"));
+}
+
+absl::Status CheckBiasValues(const AttentionProblem& p,
+                             const ItemGeometry& item, int64_t batch) {
+  for (int64_t h = 0; h < p.query.shape().heads; ++h) {
+    for (int64_t i = 0; i < item.query_rows; ++i) {
+      for (int64_t j = item.begin[i]; j < item.end[i]; ++j) {
+        const float value =
+            BiasElement(p.bias, batch, h, item.QueryRow(i), item.KeyRow(j));
+        if (value < std::numeric_limits<float>::infinity()) continue;
+        return Bad("bias", absl::StrCat("element [", batch, ",", h, ",",
+                                        item.QueryRow(i), ",", item.KeyRow(j),
+                                        "]: ", value,
+                                        ", expected finite or -inf where the "
+                                        "pair is visible"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Values of one clock channel along the item's order: finite, and where decays
+// follow it, never running backwards nor from a query to a key it sees.
+absl::Status CheckClockOrder(const AttentionProblem& p, const Encoder& encoder,
+                             const Drive& drive, bool decays,
+                             const ItemGeometry& item, int64_t batch,
+                             int64_t head) {
+  const auto value = [&](const TensorRef& clock, int64_t row) {
+    std::vector<float> values(clock.shape().cols);
+    clock.LoadRow(batch, head, row, values.data());
+    return values[drive.clock_channel];
+  };
+  const auto where = [&](int64_t row) {
+    return absl::StrCat("element [", batch, ",", head, ",", row, ",",
+                        drive.clock_channel, "]: ");
+  };
+  float last_key = -std::numeric_limits<float>::infinity();
+  std::vector<float> keys;
+  for (int64_t j = 0; j < item.key_rows; ++j) {
+    const float u = value(p.key_clock, item.KeyRow(j));
+    if (!std::isfinite(u)) {
+      return Bad("key_clock",
+                 absl::StrCat(where(item.KeyRow(j)), u, ", expected finite"));
+    }
+    if (decays && u < last_key) {
+      return Bad("key_clock",
+                 absl::StrCat(where(item.KeyRow(j)), u, " runs backwards from ",
+                              last_key,
+                              "; a decaying block needs a clock that never "
+                              "falls along time"));
+    }
+    keys.push_back(last_key = u);
+  }
+  float last_query = -std::numeric_limits<float>::infinity();
+  for (int64_t i = 0; i < item.query_rows; ++i) {
+    const float u = value(p.query_clock, item.QueryRow(i));
+    if (!std::isfinite(u)) {
+      return Bad("query_clock",
+                 absl::StrCat(where(item.QueryRow(i)), u, ", expected finite"));
+    }
+    if (!decays) continue;
+    if (u < last_query) {
+      return Bad("query_clock",
+                 absl::StrCat(where(item.QueryRow(i)), u,
+                              " runs backwards from ", last_query,
+                              "; a decaying block needs a clock that never "
+                              "falls along time"));
+    }
+    last_query = u;
+    if (!encoder.absolute_lag() && item.begin[i] < item.end[i] &&
+        keys[item.end[i] - 1] > u) {
+      return Bad("query_clock",
+                 absl::StrCat(where(item.QueryRow(i)), u,
+                              " lies before the clock of a visible key, ",
+                              keys[item.end[i] - 1]));
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Sources that decays of a head follow.
+bool Decays(const HeadEncoder& head, int source) {
+  for (size_t i = 0; i < head.rates().size(); ++i) {
+    if (head.chain_sources()[i] == source &&
+        (head.rates()[i] != 0 || head.couplings()[i] != 0)) {
+      return true;
+    }
+  }
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    if (small.source == source) return true;
+  }
+  return false;
+}
+
+absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
+                         const ItemGeometry& item, int64_t batch) {
+  for (size_t s = 0; s < encoder.sources().size(); ++s) {
+    const Drive& drive = encoder.sources()[s];
+    for (int64_t h = 0; h < p.key.shape().heads; ++h) {
+      const bool decays = Decays(encoder.head(h), static_cast<int>(s));
+      if (drive.clock) {
+        absl::Status status =
+            CheckClockOrder(p, encoder, drive, decays, item, batch, h);
+        if (!status.ok()) return status;
+      } else if (drive.coordinate > 0 && decays && !encoder.absolute_lag()) {
+        return Bad(
+            "encoding",
+            absl::StrCat("a block decays along coordinate ", drive.coordinate,
+                         ", which causality does not order; set "
+                         "two_sided to TWO_SIDED_RULE_ABSOLUTE_LAG"));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status CheckProblem(const AttentionProblem& problem) {
+  if (!std::isfinite(problem.scale)) {
+    return Bad("scale", absl::StrCat(problem.scale, ", expected finite"));
+  }
+  for (auto check :
+       {CheckShapes, CheckTimes, CheckMask, CheckEncoders, CheckBiasShape}) {
+    absl::Status status = check(problem);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckItem(const AttentionProblem& problem, const Encoder* encoder,
+                       const ItemGeometry& item, int64_t batch) {
+  if (encoder != nullptr) {
+    if (encoder->one_sided()) {
+      absl::Status status = CheckOneSided(item, batch);
+      if (!status.ok()) return status;
+    }
+    absl::Status status = CheckDrives(problem, *encoder, item, batch);
+    if (!status.ok()) return status;
+  }
+  if (HasBias(problem)) return CheckBiasValues(problem, item, batch);
+  return absl::OkStatus();
+}
+
+}  // namespace attnd
