@@ -71,10 +71,12 @@ absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
     const TurnFrequency turns = MakeTurnFrequency(plane.omega, ratio);
     encoder->frequencies_hi_.push_back(turns.hi);
     encoder->frequencies_lo_.push_back(turns.lo);
+    encoder->whole_turns_.push_back(turns.whole);
   }
   const size_t padded = (encoder->frequencies_hi_.size() + 15) / 16 * 16;
   encoder->frequencies_hi_.resize(padded);
   encoder->frequencies_lo_.resize(padded);
+  encoder->whole_turns_.resize(padded);
   for (size_t i = 0; i < spec.biases.size(); ++i) {
     const auto& term = std::get<AlibiTerm>(spec.biases[i]);
     absl::StatusOr<std::vector<double>> slopes =

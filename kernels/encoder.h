@@ -59,6 +59,8 @@ class Encoder {
   // with zeros to a multiple of 16 planes.
   absl::Span<const uint64_t> frequencies_hi() const { return frequencies_hi_; }
   absl::Span<const uint64_t> frequencies_lo() const { return frequencies_lo_; }
+  // Their whole turns per tick, which real times need.
+  absl::Span<const int64_t> whole_turns() const { return whole_turns_; }
 
  private:
   Encoder() = default;
@@ -67,6 +69,7 @@ class Encoder {
   Generator generator_;
   std::vector<PlaneGroup> groups_;
   std::vector<uint64_t> frequencies_hi_, frequencies_lo_;
+  std::vector<int64_t> whole_turns_;
   std::vector<double> slopes_;
   bool one_sided_ = false;
 };

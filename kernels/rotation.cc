@@ -27,7 +27,8 @@ void PhaseRowScalar(const Encoder& encoder, Ticks ticks, float* cosine,
                     float* sine) {
   for (int p = 0; p < encoder.planes(); ++p) {
     const TurnFrequency f{encoder.frequencies_hi()[p],
-                          encoder.frequencies_lo()[p]};
+                          encoder.frequencies_lo()[p],
+                          encoder.whole_turns()[p]};
     const double angle =
         static_cast<double>(static_cast<int64_t>(PhaseWord(f, ticks))) *
         (2 * M_PI * 0x1p-64);
@@ -146,7 +147,8 @@ void PhaseRowReal(const Encoder& encoder, double ticks, float* cosine,
   for (int64_t p = 0; p < count; p += n) {
     for (int64_t i = 0; i < n; ++i) {
       const TurnFrequency f{encoder.frequencies_hi()[p + i],
-                            encoder.frequencies_lo()[p + i]};
+                            encoder.frequencies_lo()[p + i],
+                            encoder.whole_turns()[p + i]};
       words[i] = static_cast<uint32_t>(PhaseWord(f, ticks) >> 32);
     }
     SinCos(hn::Load(d32, words), cosine + p, sine + p);
