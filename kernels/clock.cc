@@ -202,6 +202,7 @@ absl::StatusOr<TimeAxis> TimeAxis::Make(Kind kind, absl::Span<const char> bytes,
   TimeAxis axis;
   axis.kind_ = kind;
   axis.bytes_ = bytes;
+  axis.batch_ = per_item ? batch : 1;
   axis.rows_ = rows;
   axis.per_item_ = per_item;
   axis.coordinates_ = coordinates;

@@ -72,6 +72,8 @@ class TimeAxis {
   int64_t rows() const { return rows_; }
   // False when one row of times serves every batch item.
   bool per_item() const { return per_item_; }
+  // Items that have times of their own; 1 unless per_item().
+  int64_t batch() const { return batch_; }
   int coordinates() const { return coordinates_; }
   int64_t Ticks(int64_t batch, int64_t row, int coordinate = 0) const;
   double Real(int64_t batch, int64_t row, int coordinate = 0) const;
@@ -79,7 +81,7 @@ class TimeAxis {
  private:
   Kind kind_ = Kind::kPositions;
   absl::Span<const char> bytes_;
-  int64_t rows_ = 0;
+  int64_t batch_ = 1, rows_ = 0;
   bool per_item_ = false;
   int coordinates_ = 1;
 };
