@@ -39,8 +39,7 @@ struct Walk {
   int64_t Width(int64_t key, int64_t end) const {
     const HeadEncoder* head = pack.head();
     if (head == nullptr || !head->one_sided()) return TileKeys(end - key);
-    return TileKeys(
-        std::min(end - key, kReferenceKeys - key % kReferenceKeys));
+    return TileKeys(std::min(end - key, kReferenceKeys - key % kReferenceKeys));
   }
 
   absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged) {

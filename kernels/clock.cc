@@ -139,9 +139,16 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio) {
   n = Shifted(n, exponent - 53 - 320 + 128 + 64);
   DivideBy(n, static_cast<uint64_t>(ratio.unit_ns));
   const uint64_t round = Word(n, 0) >> 63;
-  Wide turns = (Wide{Word(n, 2)} << 64 | Word(n, 1)) + round;
-  if (omega < 0) turns = -turns;
-  return {static_cast<uint64_t>(turns >> 64), static_cast<uint64_t>(turns)};
+  Wide turns = Wide{Word(n, 2)} << 64 | Word(n, 1);
+  uint64_t whole = Word(n, 3);
+  turns += round;
+  if (turns < round) ++whole;
+  if (omega < 0) {
+    turns = -turns;
+    whole = turns == 0 ? -whole : ~whole;
+  }
+  return {static_cast<uint64_t>(turns >> 64), static_cast<uint64_t>(turns),
+          static_cast<int64_t>(whole)};
 }
 
 uint64_t PhaseWord(const TurnFrequency& frequency, int64_t ticks) {
@@ -159,15 +166,19 @@ uint64_t PhaseWord(const TurnFrequency& frequency, double ticks) {
   const int shift = exponent - 53;  // ticks = mantissa * 2^shift
   const Wide low = Wide{frequency.lo} * mantissa;
   const Wide high = Wide{frequency.hi} * mantissa + (low >> 64);
-  const uint64_t words[3] = {static_cast<uint64_t>(low),
-                             static_cast<uint64_t>(high),
-                             static_cast<uint64_t>(high >> 64)};
-  // Bits [64 - shift, 128 - shift) of the 192-bit product.
+  const __int128 top =
+      static_cast<__int128>(frequency.whole) * static_cast<__int128>(mantissa) +
+      static_cast<__int128>(high >> 64);
+  const uint64_t sign = top < 0 ? ~uint64_t{0} : 0;
+  const uint64_t words[5] = {
+      static_cast<uint64_t>(low), static_cast<uint64_t>(high),
+      static_cast<uint64_t>(top), static_cast<uint64_t>(top >> 64), sign};
+  // Bits [64 - shift, 128 - shift) of the product, a two's complement.
   const int first = 64 - shift;
-  if (first >= 192) return 0;
+  if (first >= 256) return 0;
   const int index = first / 64, rest = first % 64;
   uint64_t word = words[index] >> rest;
-  if (rest != 0 && index + 1 < 3) word |= words[index + 1] << (64 - rest);
+  if (rest != 0) word |= words[index + 1] << (64 - rest);
   return ticks < 0 ? -word : word;
 }
 
@@ -191,6 +202,7 @@ absl::StatusOr<TimeAxis> TimeAxis::Make(Kind kind, absl::Span<const char> bytes,
   TimeAxis axis;
   axis.kind_ = kind;
   axis.bytes_ = bytes;
+  axis.batch_ = per_item ? batch : 1;
   axis.rows_ = rows;
   axis.per_item_ = per_item;
   axis.coordinates_ = coordinates;

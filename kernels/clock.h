@@ -31,16 +31,16 @@ struct TickRatio {
 // ms s min h d w. "position" -> 0. INVALID_ARGUMENT says what was expected.
 absl::StatusOr<int64_t> ParseTimeUnit(absl::string_view text);
 
-// Turns per tick as a 128-bit binary fraction: value = (hi*2^64 + lo) / 2^128.
-// Whole turns per tick are dropped: they change no phase.
+// Turns per tick: value = whole + (hi*2^64 + lo) / 2^128. Whole turns change no
+// phase at whole ticks, but they do at parts of a tick.
 struct TurnFrequency {
   uint64_t hi = 0, lo = 0;
+  int64_t whole = 0;  // floor, mod 2^64
   friend bool operator==(const TurnFrequency&, const TurnFrequency&) = default;
 };
 
-// round(2^128 * omega * ratio / 2pi) mod 2^128, from the exact value of the
-// double `omega` [rad per unit] and a 1/2pi of 320 bits. omega must be finite;
-// negative frequencies wrap to their two's complement.
+// round(2^128 * omega * ratio / 2pi) / 2^128, from the exact value of the
+// double `omega` [rad per unit] and a 1/2pi of 320 bits. omega must be finite.
 TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio);
 
 // Upper 64 bits of F * n mod 2^128: the phase in turns, read as a fraction (or,
@@ -72,6 +72,8 @@ class TimeAxis {
   int64_t rows() const { return rows_; }
   // False when one row of times serves every batch item.
   bool per_item() const { return per_item_; }
+  // Items that have times of their own; 1 unless per_item().
+  int64_t batch() const { return batch_; }
   int coordinates() const { return coordinates_; }
   int64_t Ticks(int64_t batch, int64_t row, int coordinate = 0) const;
   double Real(int64_t batch, int64_t row, int coordinate = 0) const;
@@ -79,7 +81,7 @@ class TimeAxis {
  private:
   Kind kind_ = Kind::kPositions;
   absl::Span<const char> bytes_;
-  int64_t rows_ = 0;
+  int64_t batch_ = 1, rows_ = 0;
   bool per_item_ = false;
   int coordinates_ = 1;
 };

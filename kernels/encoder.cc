@@ -229,6 +229,7 @@ class EncoderBuilder {
           .source = source,
           .hi = std::vector<uint64_t>(head_.table_size_),
           .lo = std::vector<uint64_t>(head_.table_size_),
+          .whole = std::vector<int64_t>(head_.table_size_),
           .omega = std::vector<double>(head_.table_size_),
           .turns = std::vector<double>(head_.table_size_)};
       head_.frequencies_.push_back(std::move(frequencies));
@@ -237,6 +238,7 @@ class EncoderBuilder {
     const TurnFrequency turns = MakeTurnFrequency(omega, Ratio(drive));
     it->hi[plane] = turns.hi;
     it->lo[plane] = turns.lo;
+    it->whole[plane] = turns.whole;
     it->omega[plane] = omega;
     it->turns[plane] = omega / (2 * M_PI);
   }

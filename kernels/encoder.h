@@ -74,8 +74,9 @@ class HeadEncoder {
   struct Frequencies {
     int source = 0;
     std::vector<uint64_t> hi, lo;
-    std::vector<double> omega;  // rad per unit, for real-valued clocks
-    std::vector<double> turns;  // turns per unit
+    std::vector<int64_t> whole;  // turns per tick, which real times need
+    std::vector<double> omega;   // rad per unit, for real-valued clocks
+    std::vector<double> turns;   // turns per unit
   };
   const std::vector<Frequencies>& frequencies() const { return frequencies_; }
 

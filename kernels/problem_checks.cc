@@ -54,16 +54,19 @@ absl::Status CheckTimes(const AttentionProblem& p) {
   if (p.query_time.kind() == TimeAxis::Kind::kPositions) {
     return absl::OkStatus();
   }
-  if (p.query_time.rows() != p.query.shape().rows) {
-    return Bad("query_time",
-               absl::StrCat(p.query_time.rows(), " rows, expected ",
-                            p.query.shape().rows));
-  }
-  if (p.key_time.rows() != p.key.shape().rows) {
-    return Bad("key_time", absl::StrCat(p.key_time.rows(), " rows, expected ",
-                                        p.key.shape().rows));
-  }
-  return absl::OkStatus();
+  const int64_t batch = p.query.shape().batch;
+  const auto check = [batch](const TimeAxis& axis, int64_t rows,
+                             absl::string_view field) {
+    const bool fits =
+        axis.rows() == rows && (!axis.per_item() || axis.batch() == batch);
+    if (fits) return absl::OkStatus();
+    return Bad(field, absl::StrCat("[", axis.batch(), ",", axis.rows(),
+                                   "], expected [", rows, "] or [", batch, ",",
+                                   rows, "]"));
+  };
+  absl::Status status = check(p.query_time, p.query.shape().rows, "query_time");
+  if (!status.ok()) return status;
+  return check(p.key_time, p.key.shape().rows, "key_time");
 }
 
 absl::Status CheckClock(const TensorRef& clock, absl::string_view field,

@@ -338,7 +338,7 @@ uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane) {
   uint64_t word = 0;
   for (size_t s = 0; s < head.frequencies().size(); ++s) {
     const HeadEncoder::Frequencies& f = head.frequencies()[s];
-    const TurnFrequency turns{f.hi[plane], f.lo[plane]};
+    const TurnFrequency turns{f.hi[plane], f.lo[plane], f.whole[plane]};
     const auto from_turns = [](double t) {
       return static_cast<uint64_t>(
                  static_cast<int64_t>((t - std::nearbyint(t)) * 0x1p52))

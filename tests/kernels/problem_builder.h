@@ -1,0 +1,99 @@
+// Attention problems for tests: a description by value, its owned bytes, and
+// random contents from a seed.
+#ifndef ATTND_TESTS_KERNELS_PROBLEM_BUILDER_H_
+#define ATTND_TESTS_KERNELS_PROBLEM_BUILDER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "kernels/plan.h"
+
+namespace attnd::testing {
+
+// Numbers that are the same with every compiler and library.
+class Random {
+ public:
+  explicit Random(uint64_t seed) : state_(seed) {}
+  uint64_t Bits();                             // splitmix64
+  double Uniform();                            // [0, 1)
+  int64_t Integer(int64_t low, int64_t high);  // both included
+  float Normal();                              // mean 0, variance 1
+  bool Coin() { return (Bits() & 1) != 0; }
+  std::vector<float> Normals(int64_t count, float scale = 1);
+  template <typename T>
+  const T& Pick(const std::vector<T>& from) {
+    return from[Integer(0, static_cast<int64_t>(from.size()) - 1)];
+  }
+
+ private:
+  uint64_t state_;
+};
+
+// Everything that makes a problem. Contents are f32 in BHLD order whatever the
+// layouts and the dtype of the built tensors.
+struct ProblemSpec {
+  uint64_t seed = 0;  // for messages
+  int64_t batch = 1, query_heads = 1, kv_heads = 1;
+  int64_t queries = 1, keys = 1, dim = 4, value_dim = 4;
+  Layout query_layout = Layout::kBHLD;
+  Layout key_layout = Layout::kBHLD;
+  Layout value_layout = Layout::kBHLD;
+  DType dtype = DType::kF32;
+  std::vector<float> query, key, value;
+
+  // Times per item when they hold batch rows, else shared.
+  TimeAxis::Kind kind = TimeAxis::Kind::kPositions;
+  std::vector<int64_t> query_ticks, key_ticks;
+  std::vector<double> query_real, key_real;
+
+  std::optional<EncodingSpec> encoding;
+  TickRatio ratio;
+
+  bool causal = false, strict = false;
+  std::optional<int64_t> past_ticks, future_ticks;
+  std::optional<double> past_time, future_time;
+  std::vector<int64_t> query_lengths, key_lengths;
+  std::vector<char> key_validity;
+
+  Shape4 bias_shape;
+  std::vector<float> bias;
+  float scale = 1;
+
+  void SetLayouts(Layout layout);
+  // Random normal query, key and value.
+  void Fill(Random& random);
+  // Sizes, masks and seed in one line.
+  std::string Describe() const;
+};
+
+// A problem and all that it borrows. Movable: what is borrowed lies on the
+// heap.
+class OwnedProblem {
+ public:
+  // The status of whichever factory refuses.
+  static absl::StatusOr<OwnedProblem> Build(const ProblemSpec& spec);
+  OwnedProblem(OwnedProblem&&) = default;
+  OwnedProblem& operator=(OwnedProblem&&) = default;
+
+  const AttentionProblem& problem() const { return problem_; }
+  AttentionProblem& problem() { return problem_; }
+
+ private:
+  OwnedProblem() = default;
+  AttentionProblem problem_;
+  std::vector<char> query_, key_, value_, bias_, query_time_, key_time_;
+  std::vector<int64_t> query_lengths_, key_lengths_;
+  std::vector<char> validity_;
+};
+
+// Bits of the nearest bf16 or f16 (ties to even).
+uint16_t ToBFloat16(float value);
+uint16_t ToFloat16(float value);
+
+}  // namespace attnd::testing
+
+#endif  // ATTND_TESTS_KERNELS_PROBLEM_BUILDER_H_
