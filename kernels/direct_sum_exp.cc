@@ -94,7 +94,7 @@ class Cells {
     }
     std::vector<char> turned(sum.dim, 0);
     for (size_t i = 0; i < sum.planes.size(); ++i) {
-      turned[sum.planes[i].first] = 1;
+      turned[sum.planes[i].first] = turned[sum.planes[i].second] = 1;
       AddPlane(i);
     }
     for (const Chain& chain : sum.chains) {
