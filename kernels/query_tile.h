@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "kernels/attention.h"
 #include "kernels/bias.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
