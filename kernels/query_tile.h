@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/attention.h"
 #include "kernels/bias.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
