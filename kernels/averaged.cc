@@ -81,7 +81,7 @@ double SmallLogit(const HeadEncoder::Small& small, bool absolute, double lag,
     }
     wide[r * 2 * n + n + r] = 1;
   }
-  const std::vector<double> exp = MatrixExp(wide, 2 * n);
+  const std::vector<double> exp = MatrixExp(wide, 2 * n, 1);
   double sum = 0;
   for (int r = 0; r < n; ++r) {
     for (int c = 0; c < n; ++c) {

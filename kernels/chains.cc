@@ -51,19 +51,27 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   const int64_t n = hn::Lanes(d);
   const auto count = static_cast<int64_t>(head.rates().size());
   float* z = factors + count;
-  for (int64_t i = 0; i < count; ++i) {
-    const float lag = tau[head.chain_sources()[i]];
-    factors[i] = -head.rates()[i] * lag;
-    z[i] = head.couplings()[i] * lag;
-  }
-  int64_t i = 0;
-  for (; i + n <= count; i += n) {
-    hn::StoreU(Exp(d, hn::LoadU(d, factors + i)), d, factors + i);
-  }
-  if (i < count) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
-    const Vector e = Exp(d, hn::MaskedLoad(mask, d, factors + i));
-    hn::BlendedStore(e, mask, d, factors + i);
+  const float* rates = head.rates().data();
+  const float* couplings = head.couplings().data();
+  HWY_ALIGN float lags[kKeyGroup];
+  const int common = head.common_source();
+  for (int64_t i = 0; i < count; i += n) {
+    const auto live = static_cast<size_t>(std::min<int64_t>(n, count - i));
+    const auto mask = hn::FirstN(d, live);
+    Vector lag;
+    if (common >= 0) {
+      lag = hn::Set(d, tau[common]);
+    } else {
+      for (size_t l = 0; l < live; ++l) {
+        lags[l] = tau[head.chain_sources()[i + l]];
+      }
+      lag = hn::MaskedLoad(mask, d, lags);
+    }
+    const Vector rate = hn::MaskedLoad(mask, d, rates + i);
+    hn::BlendedStore(Exp(d, hn::Neg(hn::Mul(rate, lag))), mask, d, factors + i);
+    if (!head.coupled()) continue;
+    hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, couplings + i), lag), mask,
+                     d, z + i);
   }
 }
 
@@ -77,26 +85,35 @@ void AdvanceQueriesImpl(const HeadEncoder& head, const float* factors,
   for (int row = 0; row < rows; ++row) {
     const float* in = src + row * stride;
     float* out = dst + row * stride;
-    if (in != out) std::copy(in, in + stride, out);
+    int64_t done = 0;  // positions written
     for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+      if (in != out) std::copy(in + done, in + group.first, out + done);
+      done = group.first + int64_t{group.order} * group.count;
       const float* e = factors + group.factor_offset;
       const float* z = all_z + group.factor_offset;
       for (int64_t i = 0; i < group.count; i += n) {
         const auto mask = hn::FirstN(
             d, static_cast<size_t>(std::min<int64_t>(n, group.count - i)));
+        const float* x0 = in + group.first + i;
+        float* y0 = out + group.first + i;
+        if (group.order == 1) {
+          hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, e + i),
+                                   hn::MaskedLoad(mask, d, x0)),
+                           mask, d, y0);
+          continue;
+        }
         Vector x[kMaxOrder], y[kMaxOrder];
         for (int r = 0; r < group.order; ++r) {
-          x[r] =
-              hn::MaskedLoad(mask, d, out + group.first + r * group.count + i);
+          x[r] = hn::MaskedLoad(mask, d, x0 + r * group.count);
         }
         Polynomial<true>(d, hn::MaskedLoad(mask, d, e + i),
                          hn::MaskedLoad(mask, d, z + i), group.order, x, y);
         for (int r = 0; r < group.order; ++r) {
-          hn::BlendedStore(y[r], mask, d,
-                           out + group.first + r * group.count + i);
+          hn::BlendedStore(y[r], mask, d, y0 + r * group.count);
         }
       }
     }
+    if (in != out) std::copy(in + done, in + stride, out + done);
   }
 }
 
@@ -132,15 +149,34 @@ HWY_INLINE void AdvanceColumns(const HeadEncoder& head, Factors&& factors_of,
   }
 }
 
+// Rows of a block that belong to no chain.
+HWY_INLINE void CopyOtherRows(const HeadEncoder& head, const float* src,
+                              int64_t src_width, int64_t positions, int width,
+                              float* dst, int64_t dst_width) {
+  if (src == dst) return;
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  int64_t p = 0;
+  const auto copy_until = [&](int64_t end) {
+    for (; p < end; ++p) {
+      for (int64_t j = 0; j < width; j += n) {
+        hn::StoreU(hn::LoadU(d, src + p * src_width + j), d,
+                   dst + p * dst_width + j);
+      }
+    }
+  };
+  for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+    copy_until(group.first);
+    p = group.first + int64_t{group.order} * group.count;
+  }
+  copy_until(positions);
+}
+
 void AdvanceKeysImpl(const HeadEncoder& head, const float* factors,
                      const float* src, int64_t src_width, int64_t positions,
                      int width, float* dst, int64_t dst_width) {
   const Lane d;
-  if (src != dst) {
-    for (int64_t p = 0; p < positions; ++p) {
-      std::copy_n(src + p * src_width, width, dst + p * dst_width);
-    }
-  }
+  CopyOtherRows(head, src, src_width, positions, width, dst, dst_width);
   const float* all_z = factors + head.rates().size();
   AdvanceColumns(
       head,
@@ -148,12 +184,15 @@ void AdvanceKeysImpl(const HeadEncoder& head, const float* factors,
         e = hn::Set(d, factors[chain]);
         z = hn::Set(d, all_z[chain]);
       },
-      dst, dst_width, width, dst, dst_width);
+      src, src_width, width, dst, dst_width);
 }
 
 void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
-                             int width, float* block) {
+                             const float* src, int64_t src_width,
+                             int64_t positions, int width, float* dst,
+                             int64_t dst_width) {
   const Lane d;
+  CopyOtherRows(head, src, src_width, positions, width, dst, dst_width);
   AdvanceColumns(
       head,
       [&](int chain, int64_t j, Vector& e, Vector& z) {
@@ -162,7 +201,7 @@ void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
         e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
         z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
       },
-      block, width, width, block, width);
+      src, src_width, width, dst, dst_width);
 }
 
 template <int kRows>
@@ -246,6 +285,42 @@ void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
   }
 }
 
+// logits[j] += share of single chains.
+void AddChainLogitsImpl(const HeadEncoder& head, const int* chains, int count,
+                        const float* HWY_RESTRICT q,
+                        const float* HWY_RESTRICT k, int64_t k_width,
+                        const float* HWY_RESTRICT tau,
+                        float* HWY_RESTRICT logits) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int64_t j = 0; j < kKeyGroup; j += n) {
+    Vector sum = hn::LoadU(d, logits + j);
+    for (int c = 0; c < count; ++c) {
+      const int chain = chains[c];
+      const Vector lag = hn::Abs(
+          hn::LoadU(d, tau + head.chain_sources()[chain] * kKeyGroup + j));
+      const Vector e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+      const HeadEncoder::ChainGroup& group = head.group_of(chain);
+      const int64_t p = group.first + chain - group.factor_offset;
+      if (group.order == 1) {
+        sum = hn::MulAdd(hn::Mul(e, hn::Set(d, q[p])),
+                         hn::LoadU(d, k + p * k_width + j), sum);
+        continue;
+      }
+      Vector x[kMaxOrder], y[kMaxOrder];
+      for (int r = 0; r < group.order; ++r) {
+        x[r] = hn::LoadU(d, k + (p + r * group.count) * k_width + j);
+      }
+      Polynomial<false>(d, e, hn::Mul(lag, hn::Set(d, head.couplings()[chain])),
+                        group.order, x, y);
+      for (int r = 0; r < group.order; ++r) {
+        sum = hn::MulAdd(hn::Set(d, q[p + r * group.count]), y[r], sum);
+      }
+    }
+    hn::StoreU(sum, d, logits + j);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attnd
 HWY_AFTER_NAMESPACE();
@@ -260,12 +335,11 @@ HWY_EXPORT(AdvanceKeysImpl);
 HWY_EXPORT(AdvanceKeysByColumnImpl);
 HWY_EXPORT(MultiplyGroupImpl);
 HWY_EXPORT(PairLogitsImpl);
+HWY_EXPORT(AddChainLogitsImpl);
 
 std::vector<double> SmallExp(const HeadEncoder::Small& small, double tau,
                              bool mirrored) {
-  std::vector<double> scaled(mirrored ? small.mirrored : small.matrix);
-  for (double& x : scaled) x *= tau;
-  return MatrixExp(scaled, small.size);
+  return MatrixExp(mirrored ? small.mirrored : small.matrix, small.size, tau);
 }
 
 // y = M x or M^T x on strided vectors, in place.
@@ -335,15 +409,18 @@ void AdvanceKeys(const HeadEncoder& head, const float* factors,
 }
 
 void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
-                         bool mirrored, int width, float* block) {
-  HWY_DYNAMIC_DISPATCH(AdvanceKeysByColumnImpl)(head, tau, width, block);
+                         bool mirrored, const float* src, int64_t src_width,
+                         int64_t positions, int width, float* dst,
+                         int64_t dst_width) {
+  HWY_DYNAMIC_DISPATCH(AdvanceKeysByColumnImpl)
+  (head, tau, src, src_width, positions, width, dst, dst_width);
   for (const HeadEncoder::Small& small : head.smalls()) {
     for (int j = 0; j < width; ++j) {
       const std::vector<double> exp =
           SmallExp(small, tau[small.source * width + j], mirrored);
       const std::vector<float> matrix(exp.begin(), exp.end());
       ApplyMatrix(matrix.data(), small.size, false,
-                  block + int64_t{small.first} * width + j, width);
+                  dst + int64_t{small.first} * dst_width + j, dst_width);
     }
   }
 }
@@ -352,6 +429,14 @@ void MultiplyGroup(const float* q, int rows, int64_t stride, const float* k,
                    int64_t positions, float* logits, int64_t logit_stride) {
   HWY_DYNAMIC_DISPATCH(MultiplyGroupImpl)
   (q, rows, stride, k, positions, logits, logit_stride);
+}
+
+void AddChainLogits(const HeadEncoder& head, absl::Span<const int> chains,
+                    const float* q, const float* k, int64_t k_width,
+                    const float* tau, float* logits) {
+  HWY_DYNAMIC_DISPATCH(AddChainLogitsImpl)
+  (head, chains.data(), static_cast<int>(chains.size()), q, k, k_width, tau,
+   logits);
 }
 
 void PairLogits(const HeadEncoder& head, const float* q, const float* k,

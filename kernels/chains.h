@@ -42,10 +42,12 @@ void AdvanceKeys(const HeadEncoder& head, const float* factors,
                  const float* src, int64_t src_width, int64_t positions,
                  int width, float* dst, int64_t dst_width);
 
-// block[., j] = A(tau_j) block[., j]: one lag per column and source, tau
-// [sources, width], width a multiple of 16.
+// dst[., j] = A(tau_j) src[., j]: one lag per column and source, tau [sources,
+// width], width a multiple of 16; may be in place.
 void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
-                         bool mirrored, int width, float* block);
+                         bool mirrored, const float* src, int64_t src_width,
+                         int64_t positions, int width, float* dst,
+                         int64_t dst_width);
 
 // logits[r, j] = sum_p q[r, p] k[p, j] for 16 keys: q [rows, stride], k
 // [positions, 16], logits row stride `logit_stride`.
@@ -58,6 +60,11 @@ void MultiplyGroup(const float* q, int rows, int64_t stride, const float* k,
 void PairLogits(const HeadEncoder& head, const float* q, const float* k,
                 int64_t k_width, int64_t positions, const float* tau,
                 float* logits);
+
+// logits[j] += the share of some chains alone, from the same arrays.
+void AddChainLogits(const HeadEncoder& head, absl::Span<const int> chains,
+                    const float* q, const float* k, int64_t k_width,
+                    const float* tau, float* logits);
 
 // The same with phi1(D X) in place of exp(D X) and without any rotation applied
 // before; lags may have any sign: signed drives rotations, |.| decays when

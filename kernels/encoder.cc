@@ -157,7 +157,12 @@ class EncoderBuilder {
   void PushChain(const Chain& chain) {
     head_.rates_.push_back(static_cast<float>(chain.rate));
     head_.couplings_.push_back(static_cast<float>(chain.coupling));
-    head_.chain_sources_.push_back(Source(chain.drive));
+    const int source = Source(chain.drive);
+    head_.common_source_ =
+        head_.chain_sources_.empty() || head_.common_source_ == source ? source
+                                                                       : -1;
+    head_.chain_sources_.push_back(source);
+    if (chain.channels.size() > 1) head_.coupled_ = true;
   }
 
   // Chains of one cover a run of positions; what lies between decays by 0.
@@ -338,6 +343,12 @@ class EncoderBuilder {
   HeadEncoder head_;
   std::vector<int> position_;  // of a channel
 };
+
+const HeadEncoder::ChainGroup& HeadEncoder::group_of(int chain) const {
+  size_t g = 0;
+  while (chain >= chain_groups_[g].factor_offset + chain_groups_[g].count) ++g;
+  return chain_groups_[g];
+}
 
 bool HeadEncoder::identity() const {
   return order_.empty() && query_basis_.empty() && scale_.empty() &&

@@ -81,10 +81,15 @@ class HeadEncoder {
   const std::vector<Frequencies>& frequencies() const { return frequencies_; }
 
   const std::vector<ChainGroup>& chain_groups() const { return chain_groups_; }
+  const ChainGroup& group_of(int chain) const;
   // Per chain, in group order: rate and coupling per unit and the source.
   const std::vector<float>& rates() const { return rates_; }
   const std::vector<float>& couplings() const { return couplings_; }
   const std::vector<int>& chain_sources() const { return chain_sources_; }
+  // The source of all chains, or -1 if they differ.
+  int common_source() const { return common_source_; }
+  // Some chain has a coupling: factors need z.
+  bool coupled() const { return coupled_; }
   const std::vector<Small>& smalls() const { return smalls_; }
 
   // Eigenvalue chains for phi1: `order` jets of a complex (im >= 0) or real
@@ -117,6 +122,8 @@ class HeadEncoder {
   std::vector<ChainGroup> chain_groups_;
   std::vector<float> rates_, couplings_;
   std::vector<int> chain_sources_;
+  int common_source_ = -1;
+  bool coupled_ = false;
   std::vector<Small> smalls_;
   std::vector<Spectral> spectrum_;
 };

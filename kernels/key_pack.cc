@@ -38,7 +38,7 @@ void KeyPack::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
   keys_.Reserve(keys * dim_);
   values_.Reserve(keys * value_dim_);
   rows_.Reserve((kKeyBlock + 2) * dim_);
-  keys_packed_.assign(keys / kKeyBlock, false);
+  keys_state_.assign(keys / kKeyBlock, State::kNone);
   values_packed_.assign(keys / kKeyBlock, false);
   for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
@@ -60,26 +60,38 @@ void KeyPack::EnsureValues(int64_t first, int64_t last) {
 
 void KeyPack::EnsureKeys(int64_t first, int64_t last) {
   for (int64_t block = first; block < last; block += kKeyBlock) {
-    if (keys_packed_[block / kKeyBlock]) continue;
-    keys_packed_[block / kKeyBlock] = true;
+    State& state = keys_state_[block / kKeyBlock];
+    if (state == State::kPacked) continue;
     float* out = keys_.data() + block * dim_;
-    EncodeBlock(block, out);
-    if (head_ == nullptr || !head_->one_sided()) continue;
-    // Columns beyond the last key are zeros; any lag serves them.
-    float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
-    const int64_t reference = Reference(block);
-    for (int s = 0; s < axes_.sources(); ++s) {
-      for (int64_t j = 0; j < kKeyBlock; ++j) {
-        const int64_t key = std::min(block + j, item_->key_rows - 1);
-        lags[s * kKeyBlock + j] =
-            static_cast<float>(axes_.KeyMinusKey(s, reference, key));
-      }
-    }
-    AdvanceKeysByColumn(*head_, lags, false, kKeyBlock, out);
+    if (state == State::kNone) EncodeBlock(block, out);
+    state = State::kPacked;
+    if (head_ != nullptr && head_->one_sided()) MoveToReference(block, out);
   }
 }
 
+// Columns beyond the last key are zeros; any lag serves them.
+void KeyPack::MoveToReference(int64_t first, float* block) {
+  float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
+  const int64_t reference = Reference(first);
+  for (int s = 0; s < axes_.sources(); ++s) {
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      const int64_t key = std::min(first + j, item_->key_rows - 1);
+      lags[s * kKeyBlock + j] =
+          static_cast<float>(axes_.KeyMinusKey(s, reference, key));
+    }
+  }
+  AdvanceKeysByColumn(*head_, lags, false, block, kKeyBlock, dim_, kKeyBlock,
+                      block, kKeyBlock);
+}
+
 const float* KeyPack::RawBlock(int64_t first) {
+  State& state = keys_state_[first / kKeyBlock];
+  if (state != State::kPacked) {
+    float* block = keys_.data() + first * dim_;
+    if (state == State::kNone) EncodeBlock(first, block);
+    state = State::kRaw;
+    return block;
+  }
   for (Raw& raw : raw_) {
     if (raw.first == first) return raw.block.data();
   }

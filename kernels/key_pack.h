@@ -41,7 +41,8 @@ class KeyPack {
   int64_t Reference(int64_t first) const;
 
   // Block of 64 keys in packed order with rotations only (no decay): what pairs
-  // are made from. Valid until two further blocks were asked for.
+  // are made from. Valid until EnsureKeys or two further blocks were
+  // asked for.
   const float* RawBlock(int64_t first);
 
   // Per channel, the keys of the item's order (ascending, packed ones) whose
@@ -60,7 +61,12 @@ class KeyPack {
   int64_t scratch_bytes() const;
 
  private:
+  // A block is raw (rotations only) until a product asks for it at its
+  // reference.
+  enum class State : uint8_t { kNone, kRaw, kPacked };
+
   void EncodeBlock(int64_t first, float* block);
+  void MoveToReference(int64_t first, float* block);
   void PackValues(int64_t first);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
@@ -70,7 +76,8 @@ class KeyPack {
   int64_t batch_ = -1, kv_head_ = -1;
   int64_t dim_ = 0, value_dim_ = 0;  // padded
   DriveAxes axes_;
-  std::vector<bool> keys_packed_, values_packed_;
+  std::vector<State> keys_state_;
+  std::vector<bool> values_packed_;
   AlignedBuffer keys_, values_, rows_, table_, lags_;
   struct Raw {
     int64_t first = -1;

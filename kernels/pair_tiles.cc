@@ -11,6 +11,11 @@ namespace {
 
 constexpr int64_t kRowGroup = 16;
 
+// Exponents up to 16 are rounded by 1e-6, half of the accuracy contract.
+constexpr double kMaxGrowth = 16;
+// Powers of (t - r) and (r - s) are expanded: beyond it they would cancel.
+constexpr double kMaxPolynomial = 1;
+
 }  // namespace
 
 // 16 rows (or fewer) by one group of keys.
@@ -108,7 +113,7 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
                   pack_->dim(), moved_.data(), pack_->dim(), logits, stride);
     return;
   }
-  PairByPair(piece, logits, stride);
+  if (!Overlapping(piece, logits, stride)) PairByPair(piece, logits, stride);
 }
 
 bool PairTiles::Separated(const Piece& piece, Side side) const {
@@ -156,9 +161,6 @@ const float* PairTiles::AdvancedGroup(const Piece& piece, Side side) {
   float* out = groups_.data() + (side * groups + piece.group) * size;
   if (group_done_[side][piece.group]) return out;
   group_done_[side][piece.group] = true;
-  for (int64_t p = 0; p < pack_->dim(); ++p) {
-    std::copy_n(piece.raw + p * kKeyBlock, kKeyGroup, out + p * kKeyGroup);
-  }
   float* tau = lags_.data();
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {
@@ -169,25 +171,82 @@ const float* PairTiles::AdvancedGroup(const Piece& piece, Side side) {
       tau[s * kKeyGroup + j] = static_cast<float>(lag);
     }
   }
-  AdvanceKeysByColumn(*head_, tau, side == kFuture, kKeyGroup, out);
+  AdvanceKeysByColumn(*head_, tau, side == kFuture, piece.raw, kKeyBlock,
+                      pack_->dim(), kKeyGroup, out, kKeyGroup);
   return out;
 }
 
-void PairTiles::PairByPair(const Piece& piece, float* logits, int64_t stride) {
-  float* tau = lags_.data();
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    const int64_t i = rows_.first + piece.row + r;
-    for (int s = 0; s < pack_->axes().sources(); ++s) {
-      for (int64_t j = 0; j < kKeyGroup; ++j) {
-        const int64_t key = std::min(piece.first_key + j, piece.last_key);
-        const double lag = pack_->axes().QueryMinusKey(s, i, key);
-        // Negative lags are hidden unless the two-sided rule holds.
-        tau[s * kKeyGroup + j] = static_cast<float>(
-            encoder_->absolute_lag() ? lag : std::max(lag, 0.0));
-      }
+// A piece on the diagonal of a one-sided encoding, with the first row as the
+// reference: keys after it grow back to it. That is safe for chains whose
+// growth stays below e^kMaxGrowth, where also the rounding of the exponents
+// stays within the accuracy contract; the few faster ones are added pair by
+// pair.
+bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
+  if (!sorted_ || encoder_->absolute_lag() || !head_->smalls().empty()) {
+    return false;
+  }
+  const int64_t row = rows_.first + piece.row;
+  const int sources = pack_->axes().sources();
+  fast_.clear();
+  for (size_t chain = 0; chain < head_->rates().size(); ++chain) {
+    const double reach = -pack_->axes().QueryMinusKey(
+        head_->chain_sources()[chain], row, piece.last_key);
+    if (head_->rates()[chain] * reach > kMaxGrowth ||
+        std::fabs(head_->couplings()[chain]) * reach > kMaxPolynomial) {
+      fast_.push_back(static_cast<int>(chain));
     }
+  }
+  float* moved = moved_.data();
+  float* tau = lags_.data();
+  for (int s = 0; s < sources; ++s) {
+    for (int64_t j = 0; j < kKeyGroup; ++j) {
+      const int64_t key = std::min(piece.first_key + j, piece.last_key);
+      tau[s * kKeyGroup + j] =
+          static_cast<float>(pack_->axes().QueryMinusKey(s, row, key));
+    }
+  }
+  AdvanceKeysByColumn(*head_, tau, false, piece.raw, kKeyBlock, pack_->dim(),
+                      kKeyGroup, moved, kKeyGroup);
+  for (int chain : fast_) {
+    const HeadEncoder::ChainGroup& group = head_->group_of(chain);
+    for (int r = 0; r < group.order; ++r) {
+      const int64_t p =
+          group.first + r * group.count + chain - group.factor_offset;
+      std::fill_n(moved + p * kKeyGroup, kKeyGroup, 0.0f);
+    }
+  }
+  MultiplyGroup(AdvancedQueries(piece, kPast), static_cast<int>(piece.rows),
+                pack_->dim(), moved, pack_->dim(), logits, stride);
+  if (fast_.empty()) return true;
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    PairLags(piece, r, tau);
+    AddChainLogits(*head_, fast_,
+                   rows_.queries + (piece.row + r) * rows_.stride, piece.raw,
+                   kKeyBlock, tau, logits + r * stride);
+  }
+  return true;
+}
+
+// Lags of one row to the keys of a piece; negative ones are hidden unless the
+// two-sided rule holds.
+void PairTiles::PairLags(const Piece& piece, int64_t row, float* tau) const {
+  const int64_t i = rows_.first + piece.row + row;
+  for (int s = 0; s < pack_->axes().sources(); ++s) {
+    for (int64_t j = 0; j < kKeyGroup; ++j) {
+      const int64_t key = std::min(piece.first_key + j, piece.last_key);
+      const double lag = pack_->axes().QueryMinusKey(s, i, key);
+      tau[s * kKeyGroup + j] = static_cast<float>(
+          encoder_->absolute_lag() ? lag : std::max(lag, 0.0));
+    }
+  }
+}
+
+void PairTiles::PairByPair(const Piece& piece, float* logits, int64_t stride) {
+  for (int64_t r = 0; r < piece.rows; ++r) {
+    PairLags(piece, r, lags_.data());
     PairLogits(*head_, rows_.queries + (piece.row + r) * rows_.stride,
-               piece.raw, kKeyBlock, pack_->dim(), tau, logits + r * stride);
+               piece.raw, kKeyBlock, pack_->dim(), lags_.data(),
+               logits + r * stride);
   }
 }
 

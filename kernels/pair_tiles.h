@@ -45,6 +45,8 @@ class PairTiles {
   bool Separated(const Piece& piece, Side side) const;
   const float* AdvancedQueries(const Piece& piece, Side side);
   const float* AdvancedGroup(const Piece& piece, Side side);
+  bool Overlapping(const Piece& piece, float* logits, int64_t stride);
+  void PairLags(const Piece& piece, int64_t row, float* tau) const;
   void PairByPair(const Piece& piece, float* logits, int64_t stride);
   void Averaged(const Piece& piece, float* logits, int64_t stride);
 
@@ -54,6 +56,7 @@ class PairTiles {
   KeyPack* pack_ = nullptr;
   Rows rows_;
   std::vector<int> sources_;  // that drive decays
+  std::vector<int> fast_;     // chains of one Overlapping
   bool sorted_ = true;        // all of them follow the item's order
   AlignedBuffer queries_, groups_, moved_, factors_, lags_;
   std::vector<bool> group_done_[2];

@@ -60,11 +60,13 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
   if (head != nullptr && head->one_sided() && !head->pairwise()) {
     decay_sources_ = DecaySources(*encoder, *head, &decays_sorted_);
-    AdvanceToFirstRow(pack);
+    advanced_done_ = false;
   }
 }
 
 void QueryTile::AdvanceToFirstRow(KeyPack& pack) {
+  if (advanced_done_) return;
+  advanced_done_ = true;
   const HeadEncoder& head = *pack.head();
   const int sources = pack.axes().sources();
   float* advanced = advanced_.Reserve(kMaxTileRows * dim_);
@@ -94,6 +96,7 @@ const float* QueryTile::QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
       return nullptr;
     }
   }
+  AdvanceToFirstRow(pack);
   float* factors = factors_.data();
   float* tau = factors + FactorCount(head);
   for (int s = 0; s < pack.axes().sources(); ++s) {

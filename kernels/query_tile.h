@@ -69,6 +69,7 @@ class QueryTile {
   AlignedBuffer queries_, advanced_, moved_, factors_;
   std::vector<int> decay_sources_;
   bool decays_sorted_ = true;
+  bool advanced_done_ = false;
   PairTiles pairs_;
   AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];

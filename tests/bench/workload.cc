@@ -46,16 +46,126 @@ Tensors::Tensors(const ProblemSize& size) : size(size) {
       times.push_back(t += static_cast<int64_t>(gap(random)));
     }
   }
+  std::uniform_real_distribution<double> decades(-3, 3);
+  for (int64_t b = 0; b < size.batch; ++b) {
+    int64_t t = 1700000000 * kSecond;
+    for (int64_t i = 0; i < size.length; ++i) {
+      t += static_cast<int64_t>(std::pow(10.0, decades(random)) * kSecond);
+      wide_times.push_back(t);
+    }
+  }
+  for (int64_t t : times) {
+    two_axes.push_back(t);
+    two_axes.push_back(static_cast<int64_t>(random() % (100 * kSecond)));
+  }
+  for (int64_t b = 0; b < size.batch; ++b) {
+    for (int64_t h = 0; h < size.heads; ++h) {
+      for (int64_t i = 0; i < size.length; ++i) {
+        const double seconds = static_cast<double>(times[b * size.length + i] -
+                                                   times[b * size.length]) /
+                               kSecond;
+        clock.push_back(static_cast<float>(seconds * (1 + 0.1 * h)));
+      }
+    }
+  }
 }
 
 std::vector<Case> Cases() {
-  EncodingSpec rope{
-      .blocks = {RotaryBlock{}}, .biases = {}, .unit_ns = kSecond};
-  EncodingSpec alibi{.blocks = {}, .biases = {AlibiTerm{}}, .unit_ns = kSecond};
+  EncodingSpec rope, alibi;
+  rope.blocks = {RotaryBlock{}};
+  alibi.biases = {AlibiTerm{}};
+  rope.unit_ns = alibi.unit_ns = kSecond;
   return {{.name = "plain", .causal = false, .encoding = {}},
           {.name = "causal", .causal = true, .encoding = {}},
           {.name = "rope", .causal = true, .encoding = rope},
           {.name = "alibi", .causal = true, .encoding = alibi}};
+}
+
+namespace {
+
+constexpr double kWideTileSpan = 9265;  // s, 128 mean gaps of wide_times
+
+std::vector<double> LogSpaced(int count, double low, double high) {
+  std::vector<double> values;
+  for (int i = 0; i < count; ++i) {
+    values.push_back(low * std::pow(high / low, i / (count - 1.0)));
+  }
+  return values;
+}
+
+EncodingSpec Spec(Block block) {
+  EncodingSpec spec;
+  spec.blocks = {std::move(block)};
+  spec.unit_ns = kSecond;
+  return spec;
+}
+
+// A stable dense generator: well separated damped rotations in a random basis
+// near the identity.
+std::vector<double> DenseMatrix(int dim, const std::vector<double>& rates) {
+  std::mt19937_64 random(7);
+  std::normal_distribution<double> normal(0, 0.02);
+  std::vector<double> x(static_cast<size_t>(dim) * dim, 0.0);
+  for (int r = 0; r < dim; ++r) {
+    x[r * dim + r] = -rates[r];
+    // Upper triangular: the eigenvalues stay the rates.
+    for (int c = r + 1; c < dim; ++c) {
+      x[r * dim + c] = normal(random) * (rates[c] + rates[r]);
+    }
+  }
+  return x;
+}
+
+}  // namespace
+
+std::vector<Case> Families(int dim) {
+  const double low = 1e-3 / kWideTileSpan, high = 1e3 / kWideTileSpan;
+  const std::vector<double> rates = LogSpaced(dim, low, high);
+  const std::vector<double> plane_rates = LogSpaced(dim / 2, low, high);
+  const std::vector<double> omegas = RotaryFrequencies(dim, 10000);
+  const auto wide = [](std::string name, EncodingSpec spec) {
+    return Case{.name = std::move(name),
+                .causal = true,
+                .encoding = std::move(spec),
+                .wide = true};
+  };
+  std::vector<Case> cases;
+  cases.push_back(wide("causal_wide", {}));
+  RotaryBlock yarn, axial;
+  YarnScaling scaling;
+  scaling.factor = 4;
+  scaling.original_length = 4096;
+  yarn.scaling = scaling;
+  axial.axes = {.sections = {dim / 4, dim / 4},
+                .order = AxisSections::Order::kAxial};
+  cases.push_back({.name = "yarn", .causal = true, .encoding = Spec(yarn)});
+  cases.push_back({.name = "axial",
+                   .causal = true,
+                   .encoding = Spec(axial),
+                   .two_axes = true});
+  cases.push_back({.name = "clock",
+                   .causal = true,
+                   .encoding = Spec(Block(RotaryBlock{}, Drive{.clock = true})),
+                   .clock = true});
+  cases.push_back(wide("decay", Spec(DecayBlock{.rates = rates})));
+  cases.push_back(wide(
+      "damped",
+      Spec(DampedRotationBlock{.frequencies = omegas, .rates = plane_rates})));
+  cases.push_back(wide(
+      "jordan3", Spec(RealJordanBlock{.size = 3,
+                                      .rates = LogSpaced(dim / 3, low, high),
+                                      .tau = kWideTileSpan,
+                                      .chains = dim / 3})));
+  cases.push_back(wide(
+      "complex_jordan2",
+      Spec(ComplexJordanBlock{.size = 2,
+                              .frequencies = RotaryFrequencies(dim / 2, 10000),
+                              .rates = LogSpaced(dim / 4, low, high),
+                              .eta = 1 / kWideTileSpan})));
+  cases.push_back(wide(
+      "dense",
+      Spec(DenseMatrixBlock{.dim = dim, .matrix = DenseMatrix(dim, rates)})));
+  return cases;
 }
 
 Run::Run(const Tensors& tensors, const Case& which) {
@@ -68,8 +178,17 @@ Run::Run(const Tensors& tensors, const Case& which) {
       TensorRef::Make(Bytes(tensors.key), DType::kF32, Layout::kBHLD, shape));
   problem.value = OrDie(
       TensorRef::Make(Bytes(tensors.value), DType::kF32, Layout::kBHLD, shape));
-  problem.query_time = problem.key_time = OrDie(TimeAxis::Make(
-      TimeAxis::Kind::kTicks, Bytes(tensors.times), s.batch, s.length, true));
+  const std::vector<int64_t>& times = which.wide       ? tensors.wide_times
+                                      : which.two_axes ? tensors.two_axes
+                                                       : tensors.times;
+  problem.query_time = problem.key_time =
+      OrDie(TimeAxis::Make(TimeAxis::Kind::kTicks, Bytes(times), s.batch,
+                           s.length, true, which.two_axes ? 2 : 1));
+  if (which.clock) {
+    problem.query_clock = problem.key_clock =
+        OrDie(TensorRef::Make(Bytes(tensors.clock), DType::kF32, Layout::kBHLD,
+                              {s.batch, s.heads, s.length, 1}));
+  }
   problem.mask.causal = which.causal;
   problem.scale = 1.0f / std::sqrt(static_cast<float>(s.dim));
   if (which.encoding.uses_time()) {
@@ -78,7 +197,8 @@ Run::Run(const Tensors& tensors, const Case& which) {
         Encoder::Compile(which.encoding,
                          {.head_dim = static_cast<int>(s.dim),
                           .query_heads = heads,
-                          .kv_heads = heads},
+                          .kv_heads = heads,
+                          .length = s.length},
                          {.tick_ns = 1, .unit_ns = which.encoding.unit_ns}));
   }
   plan_ = std::make_unique<Plan>(OrDie(Plan::Make(problem)));

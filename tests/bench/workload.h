@@ -18,13 +18,19 @@ struct ProblemSize {
   std::string Name() const;
 };
 
-// Seeded normal Q, K, V and irregular times (exponential gaps of mean 1 s in ns
-// ticks), shared by all cases of a size.
+// Seeded normal Q, K, V and irregular times in ns ticks, shared by all cases of
+// a size.
 struct Tensors {
   explicit Tensors(const ProblemSize& size);
   ProblemSize size;
   std::vector<float> query, key, value;
-  std::vector<int64_t> times;  // [batch, length]
+  std::vector<int64_t> times;  // [batch, length], exponential gaps of mean 1 s
+  // [batch, length], gaps log-uniform from 1 ms to 1000 s.
+  std::vector<int64_t> wide_times;
+  // [batch, length, 2], `times` and another axis.
+  std::vector<int64_t> two_axes;
+  // [batch, heads, length], a learned clock near `times`, in s.
+  std::vector<float> clock;
 };
 
 // What a case adds to plain attention.
@@ -32,10 +38,21 @@ struct Case {
   std::string name;
   bool causal = false;
   EncodingSpec encoding;  // unit 1 s
+  bool wide = false;      // on wide_times
+  bool two_axes = false;
+  bool clock = false;
+  // Case of the same mask and times without an encoding.
+  std::string Baseline() const {
+    return !causal ? "plain" : wide ? "causal_wide" : "causal";
+  }
 };
 
 // plain, causal, rope, alibi.
 std::vector<Case> Cases();
+
+// One case per family of encodings. Rates are log-spaced so that rate * span of
+// 128 rows of wide_times runs from 1e-3 to 1e3 over the channels of a head.
+std::vector<Case> Families(int dim);
 
 // A planned case on its tensors, ready to run on one thread.
 class Run {
