@@ -84,14 +84,14 @@ absl::Status QueryTile::Advance(TileGemm& gemm, const KeyPack& pack,
     end_[r] =
         static_cast<int32_t>(std::clamp<int64_t>(item_->end[i] - key, 0, keys));
   }
-  const bool export_scores = !out.scores.empty() || !out.weights.empty();
   const int64_t last = std::min(key + keys, item_->key_rows);
-  const bool split = linear_.per_tick != 0 && !export_scores &&
-                     linear_.Split(place_.first + first, rows, key, last,
-                                   column_bias_, row_bias_);
+  const bool split =
+      linear_.per_tick != 0 && linear_.Split(place_.first + first, rows, key,
+                                             last, column_bias_, row_bias_);
   AddBiases(first, rows, key, keys, split);
   for (absl::Span<float> scores : {out.scores, out.weights}) {
-    if (!scores.empty()) WriteScores(first, rows, key, keys, scores.data());
+    if (scores.empty()) continue;
+    WriteScores(first, rows, key, keys, split, scores.data());
   }
 
   const SoftmaxTile tile{.logits = logits,
@@ -135,15 +135,17 @@ void QueryTile::AddBiases(int64_t first, int64_t rows, int64_t key,
 }
 
 void QueryTile::WriteScores(int64_t first, int64_t rows, int64_t key,
-                            int64_t keys, float* scores) const {
+                            int64_t keys, bool split, float* scores) const {
   const int64_t width = plan_->problem().key.shape().rows;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = place_.first + first + r;
-    const double reference = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
+    double added = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
+    if (split) added += row_bias_[r];
     const float* row = logits_.data() + r * keys;
     float* out = scores + RowIndex(first + r) * width;
     for (int64_t c = begin_[r]; c < end_[r]; ++c) {
-      out[item_->KeyRow(key + c)] = static_cast<float>(row[c] + reference);
+      const double column = split ? column_bias_[c] : 0.0f;
+      out[item_->KeyRow(key + c)] = static_cast<float>(row[c] + column + added);
     }
   }
 }
