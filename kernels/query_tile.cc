@@ -89,9 +89,8 @@ absl::Status QueryTile::Advance(TileGemm& gemm, const KeyPack& pack,
       linear_.per_tick != 0 && linear_.Split(place_.first + first, rows, key,
                                              last, column_bias_, row_bias_);
   AddBiases(first, rows, key, keys, split);
-  for (absl::Span<float> scores : {out.scores, out.weights}) {
-    if (scores.empty()) continue;
-    WriteScores(first, rows, key, keys, split, scores.data());
+  if (!out.scores.empty() || !out.weights.empty()) {
+    WriteScores(first, rows, key, keys, split, out);
   }
 
   const SoftmaxTile tile{.logits = logits,
@@ -135,17 +134,27 @@ void QueryTile::AddBiases(int64_t first, int64_t rows, int64_t key,
 }
 
 void QueryTile::WriteScores(int64_t first, int64_t rows, int64_t key,
-                            int64_t keys, bool split, float* scores) const {
+                            int64_t keys, bool split,
+                            const OutputBuffers& out) const {
   const int64_t width = plan_->problem().key.shape().rows;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = place_.first + first + r;
-    double added = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
-    if (split) added += row_bias_[r];
+    const double reference = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
+    const double row_bias = split ? row_bias_[r] : 0.0;
     const float* row = logits_.data() + r * keys;
-    float* out = scores + RowIndex(first + r) * width;
+    const int64_t index = RowIndex(first + r) * width;
     for (int64_t c = begin_[r]; c < end_[r]; ++c) {
-      const double column = split ? column_bias_[c] : 0.0f;
-      out[item_->KeyRow(key + c)] = static_cast<float>(row[c] + column + added);
+      const double column_bias = split ? column_bias_[c] : 0.0;
+      const double logit = row[c] + column_bias + row_bias;
+      const int64_t element = index + item_->KeyRow(key + c);
+      if (!out.scores.empty()) {
+        out.scores[element] = static_cast<float>(logit + reference);
+      }
+      // Relative to the row's reference, as the softmax sees it; Finish makes
+      // them weights.
+      if (!out.weights.empty()) {
+        out.weights[element] = static_cast<float>(logit);
+      }
     }
   }
 }
@@ -186,7 +195,7 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
     if (!out.weights.empty()) {
       const int64_t width = problem.key.shape().rows;
       float* weights = out.weights.data() + RowIndex(r) * width;
-      WeightsFromScores(weights, width, lse, weights);
+      WeightsFromLogits(weights, width, max_[r], sum, weights);
     }
   }
 }

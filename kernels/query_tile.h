@@ -46,7 +46,7 @@ class QueryTile {
   void AddBiases(int64_t first, int64_t rows, int64_t key, int64_t keys,
                  bool split);
   void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
-                   bool split, float* scores) const;
+                   bool split, const OutputBuffers& out) const;
   void MarkNonFinite(const KeyPack& pack, int64_t row, float* out) const;
   int64_t RowIndex(int64_t row) const;  // in [B,Hq,Lq]
 
