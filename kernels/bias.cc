@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/bias.cc"
@@ -168,8 +169,12 @@ float BiasElement(const TensorRef& bias, int64_t batch, int64_t head,
 void AddTensorBias(const TensorRef& bias, const ItemGeometry& item,
                    int64_t batch, int64_t head, int64_t query_row,
                    int64_t first, int64_t begin, int64_t end, float* row) {
+  constexpr float kHidden = -std::numeric_limits<float>::infinity();
   for (int64_t c = begin; c < end; ++c) {
-    row[c] += BiasElement(bias, batch, head, query_row, item.KeyRow(first + c));
+    const float value =
+        BiasElement(bias, batch, head, query_row, item.KeyRow(first + c));
+    // Assigned, not added: the logit of a hidden key may be NaN.
+    row[c] = value == kHidden ? kHidden : row[c] + value;
   }
 }
 

@@ -36,7 +36,8 @@ struct LinearBias {
 };
 
 // row[c] += bias tensor at (batch, head, query row, key row) for the keys first
-// + c of the item's order, c in [begin, end). Extents of 1 are broadcast.
+// + c of the item's order, c in [begin, end); a bias of -inf hides whatever the
+// logit is. Extents of 1 are broadcast.
 void AddTensorBias(const TensorRef& bias, const ItemGeometry& item,
                    int64_t batch, int64_t head, int64_t query_row,
                    int64_t first, int64_t begin, int64_t end, float* row);

@@ -81,6 +81,7 @@ class EncoderBuilder {
   }
 
   static absl::Status Compile(Encoder& encoder);
+  static absl::Status CompileBiases(Encoder& encoder);
 
  private:
   const Generator& generator() const { return head_.generator_; }
@@ -378,6 +379,38 @@ absl::Status EncoderBuilder::Compile(Encoder& encoder) {
   return absl::OkStatus();
 }
 
+absl::Status EncoderBuilder::CompileBiases(Encoder& encoder) {
+  for (size_t i = 0; i < encoder.spec_.biases.size(); ++i) {
+    const auto* term = std::get_if<AlibiTerm>(&encoder.spec_.biases[i]);
+    if (term == nullptr) continue;
+    absl::StatusOr<std::vector<double>> slopes = HeadSlopes(
+        *term, absl::StrCat("biases[", i, "]"), encoder.sizes_.query_heads);
+    if (!slopes.ok()) return slopes.status();
+    encoder.slopes_.resize(encoder.sizes_.query_heads, 0.0);
+    for (int h = 0; h < encoder.sizes_.query_heads; ++h) {
+      encoder.slopes_[h] += (*slopes)[h];
+    }
+    if (!term->two_sided && !encoder.spec_.absolute_lag)
+      encoder.one_sided_ = true;
+  }
+  const std::vector<BiasTerm>& terms = encoder.spec_.biases;
+  absl::StatusOr<std::shared_ptr<const LagBias>> lag_bias =
+      LagBias::Compile(terms, encoder.sizes_.query_heads, encoder.ratio_);
+  if (!lag_bias.ok()) return lag_bias.status();
+  encoder.lag_bias_ = *std::move(lag_bias);
+  absl::StatusOr<EndpointBias> endpoint_bias =
+      EndpointBias::Compile(terms, encoder.sizes_.query_heads,
+                            encoder.sizes_.head_dim, encoder.ratio_);
+  if (!endpoint_bias.ok()) return endpoint_bias.status();
+  encoder.endpoint_bias_ = *std::move(endpoint_bias);
+  encoder.gate_weights_ = SumGateWeights(terms, encoder.ratio_);
+  // Gates and GRAPE slopes push the future up: defined for lag >= 0 only.
+  if (encoder.gate_weights_.any() && !encoder.spec_.absolute_lag) {
+    encoder.one_sided_ = true;
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
     const EncodingSpec& spec, const EncoderSizes& sizes,
     const TickRatio& ratio) {
@@ -389,17 +422,9 @@ absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
   if (absl::Status status = EncoderBuilder::Compile(*encoder); !status.ok()) {
     return status;
   }
-  for (size_t i = 0; i < spec.biases.size(); ++i) {
-    const auto* term = std::get_if<AlibiTerm>(&spec.biases[i]);
-    if (term == nullptr) continue;
-    absl::StatusOr<std::vector<double>> slopes =
-        HeadSlopes(*term, absl::StrCat("biases[", i, "]"), sizes.query_heads);
-    if (!slopes.ok()) return slopes.status();
-    encoder->slopes_.resize(sizes.query_heads, 0.0);
-    for (int h = 0; h < sizes.query_heads; ++h) {
-      encoder->slopes_[h] += (*slopes)[h];
-    }
-    if (!term->two_sided && !spec.absolute_lag) encoder->one_sided_ = true;
+  if (absl::Status status = EncoderBuilder::CompileBiases(*encoder);
+      !status.ok()) {
+    return status;
   }
   return encoder;
 }

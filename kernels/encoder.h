@@ -12,8 +12,11 @@
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/clock.h"
+#include "kernels/cumulative_bias.h"
 #include "kernels/encoding_spec.h"
+#include "kernels/endpoint_bias.h"
 #include "kernels/generator.h"
+#include "kernels/lag_bias.h"
 
 namespace attnd {
 
@@ -159,6 +162,14 @@ class Encoder {
     return slopes_.empty() ? 0.0 : slopes_[query_head];
   }
   bool has_linear_bias() const { return !slopes_.empty(); }
+  const LagBias& lag_bias() const { return *lag_bias_; }
+  const EndpointBias& endpoint_bias() const { return endpoint_bias_; }
+  // Of the request's gates; any() false: no gates are read.
+  const GateWeights& gate_weights() const { return gate_weights_; }
+  bool has_bias() const {
+    return has_linear_bias() || !lag_bias_->empty() ||
+           !endpoint_bias_.empty() || gate_weights_.any();
+  }
 
   // Defined for lag >= 0 only: negative visible lags must be refused.
   bool one_sided() const { return one_sided_; }
@@ -177,6 +188,9 @@ class Encoder {
   std::vector<Drive> sources_;
   std::vector<double> units_per_tick_;
   std::vector<double> slopes_;
+  std::shared_ptr<const LagBias> lag_bias_;
+  EndpointBias endpoint_bias_;
+  GateWeights gate_weights_;
   bool one_sided_ = false;
   bool length_dependent_ = false;
 };

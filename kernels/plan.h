@@ -41,6 +41,8 @@ struct AttentionProblem {
   // Learned clocks in units, [B,Hkv,Lq,C] and [B,Hkv,Lk,C], for encodings that
   // name them; shape 0,0,0,0 = none.
   TensorRef query_clock, key_clock;
+  // Log gates of cumulative biases, <= 0, [B,Hq,Lk,1]; shape 0,0,0,0 = none.
+  TensorRef gates;
   MaskSpec mask;
   // Additive bias, natural units, extents B|1, Hq|1, Lq|1, Lk|1; shape 0,0,0,0
   // = none. -inf hides.

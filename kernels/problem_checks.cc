@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/bias.h"
+#include "kernels/cumulative_bias.h"
 
 namespace attnd {
 namespace {
@@ -131,6 +132,15 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
                                      : "key_time.coordinates",
                absl::StrCat(axis->coordinates(), ", the encoding uses ",
                             encoder->coordinates()));
+  }
+  if (encoder->gate_weights().any()) {
+    const Shape4 expected{p.query.shape().batch, p.query.shape().heads,
+                          p.key.shape().rows, 1};
+    if (!(p.gates.shape() == expected)) {
+      return Bad("gates",
+                 absl::StrCat(Text(p.gates.shape()), ", the encoding expects ",
+                              Text(expected)));
+    }
   }
   if (!encoder->uses_clock()) return absl::OkStatus();
   absl::Status status =
@@ -339,6 +349,10 @@ absl::Status CheckItem(const AttentionProblem& problem, const Encoder* encoder,
     }
     absl::Status status = CheckDrives(problem, *encoder, item, batch);
     if (!status.ok()) return status;
+    if (encoder->gate_weights().any()) {
+      status = CheckGates(problem.gates, item, batch);
+      if (!status.ok()) return status;
+    }
   }
   if (HasBias(problem)) return CheckBiasValues(problem, item, batch);
   return absl::OkStatus();

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/bias.h"
 #include "kernels/chains.h"
 #include "kernels/rotation.h"
 
@@ -13,10 +14,6 @@ namespace {
 
 constexpr int64_t kHalf = kMaxTileRows / 2;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
-
-bool HasTensorBias(const AttentionProblem& problem) {
-  return !(problem.bias.shape() == Shape4{});
-}
 
 }  // namespace
 
@@ -27,13 +24,8 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   place_ = place;
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(problem.value.shape().cols);
-  has_tensor_bias_ = HasTensorBias(problem);
   const Encoder* encoder = plan.encoder(place.batch);
-  linear_ = {};
-  if (encoder != nullptr && encoder->has_linear_bias()) {
-    linear_ = {item_, -encoder->slope(static_cast<int>(place.head)) *
-                          encoder->ratio().units_per_tick()};
-  }
+  bias_.Start(plan, place.batch, place.head, place.first, place.rows);
   started_[0] = started_[1] = false;
 
   float* queries = queries_.Reserve(kMaxTileRows * dim_);
@@ -153,14 +145,9 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
   }
   absl::Status status = FillLogits(gemm, pack, first, rows, key, keys);
   if (!status.ok()) return status;
-  const bool export_scores = !out.scores.empty() || !out.weights.empty();
-  const int64_t last = std::min(key + keys, item_->key_rows);
-  const bool split = linear_.per_tick != 0 && !export_scores &&
-                     linear_.Split(place_.first + first, rows, key, last,
-                                   column_bias_, row_bias_);
-  AddBiases(first, rows, key, keys, split);
-  for (absl::Span<float> scores : {out.scores, out.weights}) {
-    if (!scores.empty()) WriteScores(first, rows, key, keys, scores.data());
+  const bool split = bias_.Apply(first, rows, key, keys, begin_, end_, logits);
+  if (!out.scores.empty() || !out.weights.empty()) {
+    WriteScores(first, rows, key, keys, split, out);
   }
 
   const SoftmaxTile tile{.logits = logits,
@@ -168,8 +155,8 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
                          .stride = width,
                          .begin = ragged ? begin_ : nullptr,
                          .end = ragged ? end_ : nullptr,
-                         .column_bias = split ? column_bias_ : nullptr,
-                         .row_bias = split ? row_bias_ : nullptr,
+                         .column_bias = split ? bias_.column() : nullptr,
+                         .row_bias = split ? bias_.row() : nullptr,
                          .max = max_ + first,
                          .sums = sums_.data() + first * kSumLanes,
                          .rescale = rescale_};
@@ -188,31 +175,28 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
                           accumulate, values);
 }
 
-void QueryTile::AddBiases(int64_t first, int64_t rows, int64_t key,
-                          int64_t keys, bool split) {
-  const bool add_linear = linear_.per_tick != 0 && !split;
-  if (!add_linear && !has_tensor_bias_) return;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = place_.first + first + r;
-    float* row = logits_.data() + r * keys;
-    if (add_linear) linear_.AddToRow(i, key, begin_[r], end_[r], row);
-    if (has_tensor_bias_) {
-      AddTensorBias(plan_->problem().bias, *item_, place_.batch, place_.head,
-                    item_->QueryRow(i), key, begin_[r], end_[r], row);
-    }
-  }
-}
-
 void QueryTile::WriteScores(int64_t first, int64_t rows, int64_t key,
-                            int64_t keys, float* scores) const {
+                            int64_t keys, bool split,
+                            const OutputBuffers& out) const {
   const int64_t width = plan_->problem().key.shape().rows;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = place_.first + first + r;
-    const double reference = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
+    const double reference = bias_.Reference(i);
+    const double row_bias = split ? bias_.row()[r] : 0.0;
     const float* row = logits_.data() + r * keys;
-    float* out = scores + RowIndex(first + r) * width;
+    const int64_t index = RowIndex(first + r) * width;
     for (int64_t c = begin_[r]; c < end_[r]; ++c) {
-      out[item_->KeyRow(key + c)] = static_cast<float>(row[c] + reference);
+      const double column_bias = split ? bias_.column()[c] : 0.0;
+      const double logit = row[c] + column_bias + row_bias;
+      const int64_t element = index + item_->KeyRow(key + c);
+      if (!out.scores.empty()) {
+        out.scores[element] = static_cast<float>(logit + reference);
+      }
+      // Relative to the row's reference, as the softmax sees it; Finish makes
+      // them weights.
+      if (!out.weights.empty()) {
+        out.weights[element] = static_cast<float>(logit);
+      }
     }
   }
 }
@@ -244,7 +228,7 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
     if (!out.output.empty() && !pack.non_finite().empty()) {
       MarkNonFinite(pack, r, row);
     }
-    const double reference = linear_.per_tick != 0 ? linear_.Reference(i) : 0.0;
+    const double reference = bias_.Reference(i);
     const float lse =
         sum == 0
             ? kMinusInfinity
@@ -253,7 +237,7 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
     if (!out.weights.empty()) {
       const int64_t width = problem.key.shape().rows;
       float* weights = out.weights.data() + RowIndex(r) * width;
-      WeightsFromScores(weights, width, lse, weights);
+      WeightsFromLogits(weights, width, max_[r], sum, weights);
     }
   }
 }
@@ -262,7 +246,7 @@ void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
                               float* out) const {
   const int64_t i = place_.first + row;
   const auto hidden = [&](int32_t j) {
-    return has_tensor_bias_ &&
+    return !(plan_->problem().bias.shape() == Shape4{}) &&
            BiasElement(plan_->problem().bias, place_.batch, place_.head,
                        item_->QueryRow(i), item_->KeyRow(j)) == kMinusInfinity;
   };
@@ -283,7 +267,7 @@ int64_t QueryTile::scratch_bytes() const {
              (queries_.capacity() + logits_.capacity() + values_.capacity() +
               sums_.capacity() + raw_.capacity() + table_.capacity() +
               advanced_.capacity() + moved_.capacity() + factors_.capacity()) +
-         pairs_.scratch_bytes();
+         pairs_.scratch_bytes() + bias_.scratch_bytes();
 }
 
 }  // namespace attnd

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "kernels/bias.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
 #include "kernels/pair_tiles.h"
 #include "kernels/plan.h"
 #include "kernels/softmax.h"
 #include "kernels/tensor.h"
+#include "kernels/tile_bias.h"
 
 namespace attnd {
 
@@ -50,18 +50,15 @@ class QueryTile {
   const float* QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
                           int64_t key);
   void AdvanceToFirstRow(KeyPack& pack);
-  void AddBiases(int64_t first, int64_t rows, int64_t key, int64_t keys,
-                 bool split);
   void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
-                   float* scores) const;
+                   bool split, const OutputBuffers& out) const;
   void MarkNonFinite(const KeyPack& pack, int64_t row, float* out) const;
   int64_t RowIndex(int64_t row) const;  // in [B,Hq,Lq]
 
   const Plan* plan_ = nullptr;
   const ItemGeometry* item_ = nullptr;
   Place place_;
-  LinearBias linear_;
-  bool has_tensor_bias_ = false;
+  TileBias bias_;
   int64_t dim_ = 0, value_dim_ = 0;   // padded
   bool started_[2] = {false, false};  // the half's accumulator holds something
   // Encoded queries; under a one-sided encoding also Q^ = A(t - r)^T q with r
@@ -74,8 +71,6 @@ class QueryTile {
   AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];
   alignas(64) float rescale_[kMaxTileRows];
-  alignas(64) float row_bias_[kMaxTileRows];
-  alignas(64) float column_bias_[kMaxTileKeys];
   int32_t begin_[kMaxTileRows], end_[kMaxTileRows];  // of one Advance, in keys
 };
 

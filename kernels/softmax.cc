@@ -176,18 +176,19 @@ float NormaliseRowImpl(const float* HWY_RESTRICT values, int64_t dim,
   return sum;
 }
 
-void WeightsFromScoresImpl(const float* scores, int64_t count, float lse,
-                           float* weights) {
+void WeightsFromLogitsImpl(const float* logits, int64_t count, float max,
+                           float sum, float* weights) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
-  const Vector by = hn::Set(d, lse);
+  const Vector by = hn::Set(d, max == kMinusInfinity ? 0.0f : max);
+  const Vector share = hn::Set(d, 1 / sum);
   const Vector low = hn::Set(d, kMinusInfinity);
   for (int64_t c = 0; c < count; c += n) {
     const auto mask =
         hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, count - c)));
-    const Vector s = hn::MaskedLoad(mask, d, scores + c);
-    // Also when lse is -inf or NaN, a hidden key weighs nothing.
-    const Vector w = Exp(d, hn::Sub(s, by));
+    const Vector s = hn::MaskedLoad(mask, d, logits + c);
+    // Also when the sum is 0 or NaN, a hidden key weighs nothing.
+    const Vector w = hn::Mul(Exp(d, hn::Sub(s, by)), share);
     hn::BlendedStore(hn::IfThenZeroElse(hn::Eq(s, low), w), mask, d,
                      weights + c);
   }
@@ -205,7 +206,7 @@ namespace attnd {
 HWY_EXPORT(UpdateSoftmaxImpl);
 HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(NormaliseRowImpl);
-HWY_EXPORT(WeightsFromScoresImpl);
+HWY_EXPORT(WeightsFromLogitsImpl);
 HWY_EXPORT(VectorTargetImpl);
 
 bool UpdateSoftmax(const SoftmaxTile& tile) {
@@ -218,9 +219,9 @@ float NormaliseRow(const float* values, int64_t dim, const float* sums,
                    float* out) {
   return HWY_DYNAMIC_DISPATCH(NormaliseRowImpl)(values, dim, sums, out);
 }
-void WeightsFromScores(const float* scores, int64_t count, float lse,
+void WeightsFromLogits(const float* logits, int64_t count, float max, float sum,
                        float* weights) {
-  HWY_DYNAMIC_DISPATCH(WeightsFromScoresImpl)(scores, count, lse, weights);
+  HWY_DYNAMIC_DISPATCH(WeightsFromLogitsImpl)(logits, count, max, sum, weights);
 }
 const char* VectorTarget() { return HWY_DYNAMIC_DISPATCH(VectorTargetImpl)(); }
 

@@ -52,8 +52,10 @@ void ScaleRows(float* values, int rows, int64_t dim, const float* factor);
 float NormaliseRow(const float* values, int64_t dim, const float* sums,
                    float* out);
 
-// weights[j] = exp(scores[j] - lse); -inf scores give 0. In place allowed.
-void WeightsFromScores(const float* scores, int64_t count, float lse,
+// weights[j] = exp(logits[j] - max) / sum, with the max and sum of
+// UpdateSoftmax: through one rounded lse, rows of large logits would not sum
+// to 1. -inf logits give 0. In place allowed.
+void WeightsFromLogits(const float* logits, int64_t count, float max, float sum,
                        float* weights);
 
 // Name of the instruction set that dispatch chose, for example "AVX3".

@@ -1,0 +1,175 @@
+// attnctl attend: one request from .npy files, its answer to .npy files.
+#include <google/protobuf/util/json_util.h>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "client/attnctl/attend_request.h"
+#include "client/attnctl/commands.h"
+#include "client/attnctl/exit_code.h"
+#include "client/attnctl/failure.h"
+#include "client/attnctl/target_options.h"
+#include "client/duration_text.h"
+#include "proto/wire.h"
+
+namespace attnd::client {
+namespace {
+
+constexpr char kManual[] = R"(
+Arrays
+  Queries, keys and values have the axes [B,H,L,D]; [H,L,D] is read as B = 1 and
+  [L,D] as B = H = 1. float32, float16 and bfloat16 travel as they are, float64
+  is rounded to float32. bfloat16, which NumPy does not know, is '<V2' (as
+  ml_dtypes writes it) or, with --bf16, uint16 bits.
+  Times are [L] or [B,L]: int64 or float64 with --unit, or datetime64, which has
+  its unit with it. Without times rows stand at positions 0, 1, 2, ...
+  Results become PREFIX.output.npy, PREFIX.lse.npy and so on.
+
+Exit codes
+  0  done
+  1  the service refused the request; every wrong field is named
+  2  the service was not reached, or not in time
+  4  wrong arguments, or a file that cannot be read
+  5  a result could not be written
+
+Examples
+  attnctl attend --query q.npy --key k.npy --value v.npy --out result
+  attnctl attend --query q.npy --key k.npy --value v.npy \
+      --query-time t.npy --key-time t.npy --unit ns \
+      --encoding rope --causal --past 7d --outputs output,lse --out result)";
+
+struct Arguments {
+  TargetOptions target;
+  AttendArguments attend;
+  std::string prefix;
+  bool json = false;
+};
+
+void PrintJsonStats(const v1::Stats& stats) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  options.always_print_primitive_fields = true;
+  std::string json;
+  if (google::protobuf::util::MessageToJsonString(stats, &json, options).ok()) {
+    std::cout << json;
+  }
+}
+
+// Prints what was written, so that shapes need no other tool.
+absl::Status WriteTensor(const v1::Tensor& tensor, const std::string& path,
+                         bool quiet) {
+  absl::StatusOr<NpyArray> array = NpyFromTensor(tensor);
+  if (!array.ok()) return array.status();
+  absl::Status status = WriteNpy(path, *array);
+  if (status.ok() && !quiet) {
+    std::cout << path << "  " << NpyTypeText(*array) << " "
+              << wire::ShapeText(array->shape) << "\n";
+  }
+  return status;
+}
+
+ExitCode WriteAnswer(const v1::AttendResponse& answer,
+                     const Arguments& arguments) {
+  const std::pair<const char*, std::pair<bool, const v1::Tensor*>> tensors[] = {
+      {"output", {answer.has_output(), &answer.output()}},
+      {"lse", {answer.has_lse(), &answer.lse()}},
+      {"scores", {answer.has_scores(), &answer.scores()}},
+      {"weights", {answer.has_weights(), &answer.weights()}},
+      {"key_mass", {answer.has_key_mass(), &answer.key_mass()}},
+      {"entropy", {answer.has_entropy(), &answer.entropy()}}};
+  for (const auto& [name, tensor] : tensors) {
+    if (!tensor.first) continue;
+    absl::Status status = WriteTensor(
+        *tensor.second, absl::StrCat(arguments.prefix, ".", name, ".npy"),
+        arguments.json);
+    if (!status.ok()) return FailedOutput(status);
+  }
+  if (arguments.json) {
+    PrintJsonStats(answer.stats());
+  } else {
+    std::cout << "computed in "
+              << DurationText(answer.stats().compute_seconds() * 1e9)
+              << " after " << DurationText(answer.stats().queue_seconds() * 1e9)
+              << " in the queue\n";
+  }
+  return kDone;
+}
+
+ExitCode Run(const Arguments& arguments) {
+  absl::StatusOr<v1::AttendRequest> request =
+      MakeAttendRequest(arguments.attend);
+  if (!request.ok()) return FailedInput(request.status());
+  absl::StatusOr<Client> client = MakeClient(arguments.target);
+  if (!client.ok()) return FailedInput(client.status());
+  const absl::StatusOr<v1::AttendResponse> answer = client->Attend(*request);
+  if (!answer.ok()) return FailedCall(answer.status());
+  return WriteAnswer(*answer, arguments);
+}
+
+void AddArguments(CLI::App* command, Arguments* arguments) {
+  AttendArguments* attend = &arguments->attend;
+  command->add_option("--query", attend->query, "Queries, .npy")->required();
+  command->add_option("--key", attend->key, "Keys, .npy")->required();
+  command->add_option("--value", attend->value, "Values, .npy")->required();
+  CLI::Option* query_time = command->add_option(
+      "--query-time", attend->query_time, "Times of the queries, .npy");
+  CLI::Option* key_time = command->add_option("--key-time", attend->key_time,
+                                              "Times of the keys, .npy");
+  query_time->needs(key_time);
+  key_time->needs(query_time);
+  command->add_option("--unit", attend->unit,
+                      "What one tick of the times lasts: ns us ms s positions");
+  command->add_flag("--bf16", attend->bf16, "Read uint16 as bfloat16 bits");
+  command->add_option("--layout", attend->layout, "bhld or blhd")
+      ->check(CLI::IsMember({"bhld", "blhd"}))
+      ->capture_default_str();
+  command->add_option("--encoding", attend->encoding,
+                      "Name of a configured encoding; default: none");
+  command
+      ->add_flag("--causal{time}", attend->causal,
+                 "Hide keys after the query, by time; --causal=index by place")
+      ->check(CLI::IsMember({"time", "index"}));
+  command->add_flag("--strict", attend->strict,
+                    "With --causal: hide keys at the query's own time too");
+  command->add_option("--past", attend->past,
+                      "Hide keys older than this: 7d, or a number of ticks");
+  command->add_option("--future", attend->future,
+                      "Hide keys further ahead than this");
+  command
+      ->add_option("--query-lengths", attend->query_lengths,
+                   "Valid queries of each batch item: 5,3,8")
+      ->delimiter(',');
+  command
+      ->add_option("--key-lengths", attend->key_lengths,
+                   "Valid keys of each batch item")
+      ->delimiter(',');
+  command->add_option("--scale", attend->scale,
+                      "Multiplies q.k; default 1/sqrt(D)");
+  command
+      ->add_option("--outputs", attend->outputs,
+                   "output,lse,scores,weights,key_mass,entropy")
+      ->delimiter(',')
+      ->capture_default_str();
+  command->add_option("--out", arguments->prefix, "Prefix of the result files")
+      ->required();
+  command->add_flag("--json", arguments->json,
+                    "Print the server's statistics as JSON, nothing else");
+}
+
+}  // namespace
+
+void AddAttendCommand(CLI::App& app, int* exit_code) {
+  CLI::App* command =
+      app.add_subcommand("attend", "Compute attention over .npy arrays");
+  auto arguments = std::make_shared<Arguments>();
+  command->footer(kManual);
+  AddArguments(command, arguments.get());
+  AddTargetOptions(command, &arguments->target);
+  command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
+}
+
+}  // namespace attnd::client

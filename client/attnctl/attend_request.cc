@@ -1,0 +1,285 @@
+#include "client/attnctl/attend_request.h"
+
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "client/duration_text.h"
+#include "client/request.h"
+#include "proto/wire.h"
+
+namespace attnd::client {
+namespace {
+
+template <typename T>
+std::vector<T> Elements(const std::string& bytes) {
+  std::vector<T> values(bytes.size() / sizeof(T));
+  std::memcpy(values.data(), bytes.data(), values.size() * sizeof(T));
+  return values;
+}
+
+absl::Status About(const std::string& what, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrCat(what, ": ", status.message()));
+}
+
+absl::StatusOr<v1::TickUnit> UnitOf(const std::string& name) {
+  const std::pair<const char*, v1::TickUnit> units[] = {
+      {"ns", v1::TICK_UNIT_NANOSECONDS},
+      {"us", v1::TICK_UNIT_MICROSECONDS},
+      {"ms", v1::TICK_UNIT_MILLISECONDS},
+      {"s", v1::TICK_UNIT_SECONDS},
+      {"positions", v1::TICK_UNIT_POSITIONS}};
+  for (const auto& [known, unit] : units) {
+    if (name == known) return unit;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--unit '", name,
+                   "', expected what one tick lasts: ns us ms s or "
+                   "positions (there is no default)"));
+}
+
+absl::StatusOr<v1::Output> OutputOf(const std::string& name) {
+  const std::pair<const char*, v1::Output> outputs[] = {
+      {"output", v1::OUTPUT_OUTPUT},     {"lse", v1::OUTPUT_LSE},
+      {"scores", v1::OUTPUT_SCORES},     {"weights", v1::OUTPUT_WEIGHTS},
+      {"key_mass", v1::OUTPUT_KEY_MASS}, {"entropy", v1::OUTPUT_ENTROPY}};
+  for (const auto& [known, output] : outputs) {
+    if (name == known) return output;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrCat("--outputs '", name,
+                   "', expected output, lse, scores, weights, key_mass or "
+                   "entropy"));
+}
+
+// A bound of a window: a plain number counts in the axis' own unit, "7d" is a
+// length of time.
+struct Bound {
+  std::optional<int64_t> ticks;
+  double time = 0;
+};
+
+absl::StatusOr<Bound> ParseBound(const std::string& text,
+                                 const v1::TimeAxis& axis) {
+  const std::string unit_names[] = {"", "ns", "us", "ms", "s"};
+  const v1::TickUnit unit =
+      axis.units().empty() ? v1::TICK_UNIT_POSITIONS : axis.units(0);
+  const bool floating = axis.type() == v1::TIME_TYPE_F64;
+  Bound bound;
+  int64_t ticks;
+  if (absl::SimpleAtoi(text, &ticks)) {
+    bound.ticks = ticks;
+    bound.time = static_cast<double>(ticks);
+    return bound;
+  }
+  if (floating && absl::SimpleAtod(text, &bound.time)) return bound;
+  if (unit == v1::TICK_UNIT_POSITIONS) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text,
+                     "', expected a number of positions: without --unit there "
+                     "is no clock to measure a duration"));
+  }
+  const absl::StatusOr<int64_t> ns = ParseDuration(text);
+  if (!ns.ok()) return ns.status();
+  const int64_t tick_ns = *UnitNanoseconds(unit_names[unit]);
+  bound.time = static_cast<double>(*ns) / static_cast<double>(tick_ns);
+  if (*ns % tick_ns == 0) bound.ticks = *ns / tick_ns;
+  if (!floating && !bound.ticks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("'", text, "', expected a whole number of ticks of 1 ",
+                     unit_names[unit]));
+  }
+  return bound;
+}
+
+absl::Status SetMask(const AttendArguments& arguments,
+                     v1::AttendRequest* request) {
+  v1::Mask* mask = request->mutable_mask();
+  if (arguments.causal == "time") mask->set_causal(v1::CAUSALITY_TIME);
+  if (arguments.causal == "index") mask->set_causal(v1::CAUSALITY_INDEX);
+  mask->set_strict(arguments.strict);
+  mask->mutable_query_lengths()->Add(arguments.query_lengths.begin(),
+                                     arguments.query_lengths.end());
+  mask->mutable_key_lengths()->Add(arguments.key_lengths.begin(),
+                                   arguments.key_lengths.end());
+  const v1::TimeAxis& axis = request->key_time();
+  const bool floating = axis.type() == v1::TIME_TYPE_F64;
+  if (!arguments.past.empty()) {
+    absl::StatusOr<Bound> bound = ParseBound(arguments.past, axis);
+    if (!bound.ok()) return About("--past", bound.status());
+    floating ? mask->set_past_time(bound->time)
+             : mask->set_past_ticks(*bound->ticks);
+  }
+  if (!arguments.future.empty()) {
+    absl::StatusOr<Bound> bound = ParseBound(arguments.future, axis);
+    if (!bound.ok()) return About("--future", bound.status());
+    floating ? mask->set_future_time(bound->time)
+             : mask->set_future_ticks(*bound->ticks);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetTensor(const std::string& path,
+                       const AttendArguments& arguments, v1::Tensor* tensor) {
+  absl::StatusOr<NpyArray> array =
+      ReadNpy(path, {.bf16_from_u2 = arguments.bf16});
+  if (!array.ok()) return array.status();
+  absl::StatusOr<v1::Tensor> made = TensorFromNpy(
+      *std::move(array),
+      arguments.layout == "blhd" ? v1::LAYOUT_BLHD : v1::LAYOUT_BHLD);
+  if (!made.ok()) return About(path, made.status());
+  *tensor = *std::move(made);
+  return absl::OkStatus();
+}
+
+absl::Status SetTime(const std::string& path, const std::string& unit,
+                     v1::TimeAxis* axis) {
+  absl::StatusOr<NpyArray> array = ReadNpy(path);
+  if (!array.ok()) return array.status();
+  absl::StatusOr<v1::TimeAxis> made = TimeAxisFromNpy(*array, unit);
+  if (!made.ok()) return About(path, made.status());
+  *axis = *std::move(made);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<v1::Tensor> TensorFromNpy(NpyArray array, v1::Layout layout) {
+  const size_t axes = array.shape.size();
+  if (axes < 2 || axes > 4) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("shape ", wire::ShapeText(array.shape),
+                     ", expected 4 axes [B,H,L,D], or [H,L,D] or [L,D]"));
+  }
+  // A missing head axis stands before L or after it.
+  const size_t heads_at = layout == v1::LAYOUT_BLHD ? 1 : 0;
+  if (axes == 2) array.shape.insert(array.shape.begin() + heads_at, 1);
+  if (axes < 4) array.shape.insert(array.shape.begin(), 1);
+  v1::Tensor tensor;
+  switch (array.type) {
+    case NpyType::kF8:
+      return MakeTensor(Elements<double>(array.data), array.shape, layout);
+    case NpyType::kF4:
+      tensor.set_dtype(v1::DTYPE_F32);
+      break;
+    case NpyType::kBf16:
+      tensor.set_dtype(v1::DTYPE_BF16);
+      break;
+    case NpyType::kF2:
+      tensor.set_dtype(v1::DTYPE_F16);
+      break;
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("element type ", NpyTypeText(array),
+                       ", expected float32, float64, float16 or bfloat16"));
+  }
+  tensor.set_layout(layout);
+  tensor.mutable_shape()->Add(array.shape.begin(), array.shape.end());
+  tensor.set_data(std::move(array.data));
+  return tensor;
+}
+
+absl::StatusOr<v1::TimeAxis> TimeAxisFromNpy(const NpyArray& array,
+                                             const std::string& unit) {
+  if (array.type == NpyType::kDatetime && !unit.empty() &&
+      unit != array.time_unit) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("element type ", NpyTypeText(array), ", but --unit ", unit,
+                     "; leave --unit out"));
+  }
+  const absl::StatusOr<v1::TickUnit> ticks_of =
+      UnitOf(array.type == NpyType::kDatetime ? array.time_unit : unit);
+  if (!ticks_of.ok()) return ticks_of.status();
+  switch (array.type) {
+    case NpyType::kI8:
+      return MakeTimeAxis(Elements<int64_t>(array.data), *ticks_of,
+                          array.shape);
+    case NpyType::kI4: {
+      const std::vector<int32_t> narrow = Elements<int32_t>(array.data);
+      return MakeTimeAxis(std::vector<int64_t>(narrow.begin(), narrow.end()),
+                          *ticks_of, array.shape);
+    }
+    case NpyType::kDatetime: {
+      const std::vector<int64_t> ticks = Elements<int64_t>(array.data);
+      for (size_t i = 0; i < ticks.size(); ++i) {
+        if (ticks[i] == std::numeric_limits<int64_t>::min()) {
+          return absl::InvalidArgumentError(
+              absl::StrCat("element ", i, " is NaT (not a time)"));
+        }
+      }
+      return MakeTimeAxis(ticks, *ticks_of, array.shape);
+    }
+    case NpyType::kF8:
+      return MakeTimeAxis(Elements<double>(array.data), *ticks_of, array.shape);
+    case NpyType::kF4: {
+      const std::vector<float> narrow = Elements<float>(array.data);
+      return MakeTimeAxis(std::vector<double>(narrow.begin(), narrow.end()),
+                          *ticks_of, array.shape);
+    }
+    default:
+      return absl::InvalidArgumentError(
+          absl::StrCat("element type ", NpyTypeText(array),
+                       ", expected int64, datetime64 or float64"));
+  }
+}
+
+absl::StatusOr<NpyArray> NpyFromTensor(const v1::Tensor& tensor) {
+  NpyArray array;
+  switch (tensor.dtype()) {
+    case v1::DTYPE_F32:
+      array.type = NpyType::kF4;
+      break;
+    case v1::DTYPE_BF16:
+      array.type = NpyType::kBf16;
+      break;
+    case v1::DTYPE_F16:
+      array.type = NpyType::kF2;
+      break;
+    default:
+      return absl::InternalError(
+          absl::StrCat("the answer holds ", wire::DTypeText(tensor.dtype())));
+  }
+  array.shape.assign(tensor.shape().begin(), tensor.shape().end());
+  array.data = tensor.data();
+  return array;
+}
+
+absl::StatusOr<v1::AttendRequest> MakeAttendRequest(
+    const AttendArguments& arguments) {
+  v1::AttendRequest request;
+  absl::Status status =
+      SetTensor(arguments.query, arguments, request.mutable_query());
+  if (status.ok()) {
+    status = SetTensor(arguments.key, arguments, request.mutable_key());
+  }
+  if (status.ok()) {
+    status = SetTensor(arguments.value, arguments, request.mutable_value());
+  }
+  if (status.ok() && !arguments.query_time.empty()) {
+    status = SetTime(arguments.query_time, arguments.unit,
+                     request.mutable_query_time());
+  }
+  if (status.ok() && !arguments.key_time.empty()) {
+    status =
+        SetTime(arguments.key_time, arguments.unit, request.mutable_key_time());
+  }
+  if (status.ok()) status = SetMask(arguments, &request);
+  if (!status.ok()) return status;
+  if (!arguments.encoding.empty()) request.set_encoding(arguments.encoding);
+  if (arguments.scale) {
+    request.set_scale(static_cast<float>(*arguments.scale));
+  }
+  for (const std::string& name : arguments.outputs) {
+    absl::StatusOr<v1::Output> output = OutputOf(name);
+    if (!output.ok()) return output.status();
+    request.add_outputs(*output);
+  }
+  return request;
+}
+
+}  // namespace attnd::client

@@ -1,0 +1,25 @@
+// What attnctl's exit codes mean; `attnctl --help` says the same.
+#ifndef ATTND_CLIENT_ATTNCTL_EXIT_CODE_H_
+#define ATTND_CLIENT_ATTNCTL_EXIT_CODE_H_
+
+namespace attnd::client {
+
+enum ExitCode : int {
+  // Done. health: SERVING.
+  kDone = 0,
+  // The service refused the request. health: any other state. load: a service
+  // level was missed.
+  kRefused = 1,
+  // The service was not reached, or not in time. load: answers were wrong.
+  kUnreachable = 2,
+  // load: the figures of this run must not be used.
+  kInvalidRun = 3,
+  // Wrong arguments, or an input file that cannot be read.
+  kUsage = 4,
+  // A result could not be written.
+  kOutput = 5,
+};
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_ATTNCTL_EXIT_CODE_H_

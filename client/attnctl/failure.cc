@@ -1,0 +1,82 @@
+#include "client/attnctl/failure.h"
+
+#include <iostream>
+
+#include "absl/strings/str_cat.h"
+#include "client/duration_text.h"
+#include "client/error_details.h"
+
+namespace attnd::client {
+namespace {
+
+// What to do about it, where the server does not say.
+const char* Advice(const absl::Status& status) {
+  switch (status.code()) {
+    case absl::StatusCode::kUnavailable:
+      return "check --target and that attnd is running and SERVING (attnctl "
+             "health)";
+    case absl::StatusCode::kDeadlineExceeded:
+      return "allow more time with --timeout, or ask for less";
+    case absl::StatusCode::kUnimplemented:
+      return "this server does not offer it; compare the versions";
+    case absl::StatusCode::kUnauthenticated:
+    case absl::StatusCode::kPermissionDenied:
+      return "send credentials with --tls-cert and --tls-key, or --metadata "
+             "'authorization=Bearer ...'";
+    case absl::StatusCode::kNotFound:
+      return "attnctl encodings lists the names this server knows";
+    default:
+      return nullptr;
+  }
+}
+
+ExitCode Print(const std::string& text, ExitCode code) {
+  std::cerr << "attnctl: " << text << "\n";
+  return code;
+}
+
+}  // namespace
+
+std::string FailureText(const absl::Status& status) {
+  std::string text = absl::StrCat(absl::StatusCodeToString(status.code()), ": ",
+                                  status.message());
+  const ErrorDetails details = GetErrorDetails(status);
+  for (const FieldViolation& violation : details.field_violations) {
+    absl::StrAppend(&text, "\n  ", violation.field, ": ",
+                    violation.description);
+  }
+  for (const QuotaViolation& violation : details.quota_violations) {
+    absl::StrAppend(&text, "\n  quota of ", violation.subject, ": ",
+                    violation.description);
+  }
+  if (details.retry_delay) {
+    absl::StrAppend(
+        &text, "\n  the server asks to wait ",
+        DurationText(absl::ToDoubleNanoseconds(*details.retry_delay)),
+        " before the next attempt");
+  } else if (const char* advice = Advice(status)) {
+    absl::StrAppend(&text, "\n  ", advice);
+  }
+  return text;
+}
+
+ExitCode ServiceExitCode(const absl::Status& status) {
+  const bool unreachable = absl::IsUnavailable(status) ||
+                           absl::IsDeadlineExceeded(status) ||
+                           absl::IsCancelled(status);
+  return unreachable ? kUnreachable : kRefused;
+}
+
+ExitCode FailedCall(const absl::Status& status) {
+  return Print(FailureText(status), ServiceExitCode(status));
+}
+
+ExitCode FailedInput(const absl::Status& status) {
+  return Print(std::string(status.message()), kUsage);
+}
+
+ExitCode FailedOutput(const absl::Status& status) {
+  return Print(std::string(status.message()), kOutput);
+}
+
+}  // namespace attnd::client

@@ -1,0 +1,53 @@
+// attnctl: the command-line client of attnd.
+#include <CLI/CLI.hpp>
+
+#include "attnd_version.h"
+#include "client/attnctl/commands.h"
+#include "client/attnctl/exit_code.h"
+
+namespace {
+
+constexpr char kDescription[] =
+    R"(Asks attnd, the continuous-time attention service: is it up, what does it
+offer, compute this, fill the gaps of this series, how fast is it.)";
+
+constexpr char kFooter[] = R"(
+Examples
+  attnctl health                             is the server on this machine up?
+  attnctl encodings --target attnd:50051     what time encodings does it offer?
+  attnctl interpolate co2.csv --at 7d --out filled.csv --plot filled.svg
+  attnctl load --in-flight 8 --duration 10s  how many requests a second?
+  attnctl COMMAND --help                     everything about one command
+
+Exit codes
+  0  done (health: SERVING)
+  1  the service refused the request (health: not SERVING)
+  2  the service was not reached, or not in time
+  3  load: the run was invalid, its figures must not be used
+  4  wrong arguments, or an input file that cannot be read
+  5  a result could not be written
+
+attnctl reads no environment variables and no configuration file.)";
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  using namespace attnd::client;  // NOLINT(google-build-using-namespace)
+  int exit_code = kDone;
+  CLI::App app(kDescription, "attnctl");
+  app.footer(kFooter);
+  app.set_version_flag("--version", "attnctl " ATTND_VERSION);
+  app.require_subcommand(1);
+  AddHealthCommand(app, &exit_code);
+  AddEncodingsCommand(app, &exit_code);
+  AddAttendCommand(app, &exit_code);
+  AddInterpolateCommand(app, &exit_code);
+  AddLoadCommand(app, &exit_code);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // 0 for --help and --version; CLI11 has a number of its own per mistake.
+    return app.exit(error) == 0 ? kDone : kUsage;
+  }
+  return exit_code;
+}

@@ -1,0 +1,211 @@
+#include "server/attention_service.h"
+
+#include <grpcpp/support/server_callback.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "attnd/v1/attention.grpc.pb.h"
+#include "attnd_version.h"
+#include "kernels/attention.h"
+#include "server/attend_call.h"
+#include "server/call.h"
+#include "server/decode.h"
+#include "server/guarded.h"
+#include "server/status.h"
+#include "server/violations.h"
+
+namespace attnd::server {
+namespace {
+
+absl::Status EstimateCost(const ServiceContext& context,
+                          const CallRecord& record,
+                          const v1::AttendRequest& request,
+                          v1::EstimateResponse& reply) {
+  const v1::ServerConfig& config = context.config.effective;
+  const auto decoded =
+      Decode(request,
+             {.encodings = context.encodings,
+              .limits = config.limits(),
+              .inline_encodings_allowed = config.inline_encodings().allowed()},
+             Payload::kAbsent);
+  if (!decoded.ok()) return decoded.status();
+  const RequestSizes& s = decoded->sizes;
+  // The message that would come: its tensors, and what this one already has.
+  const double payload =
+      4.0 * static_cast<double>(s.batch) *
+          (static_cast<double>(s.query_heads * s.queries * s.dim) +
+           static_cast<double>(s.kv_heads * s.keys * (s.dim + s.value_dim))) +
+      static_cast<double>(request.ByteSizeLong());
+  const int64_t limit = config.limits().message_bytes();
+  if (payload > static_cast<double>(limit)) {
+    return RefuseSize("the request with its payload", payload,
+                      "limits.message_bytes", static_cast<double>(limit),
+                      "bytes");
+  }
+  const int64_t bytes = static_cast<int64_t>(payload) + decoded->reply.bytes;
+  // A plan takes memory here as it does for Attend.
+  const auto ticket = context.admission.Reserve(bytes + decoded->plan_bytes);
+  if (!ticket.ok()) return ticket.status();
+  const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
+  if (!plan.ok()) return FromPlan(plan.status());
+  reply.set_flops(plan->flops());
+  reply.set_bytes(bytes + decoded->plan_bytes);
+  reply.set_response_bytes(decoded->reply.bytes);
+  reply.set_predicted_seconds(context.costs.Predict(WorkOf(*plan, bytes)));
+  reply.set_predicted_wait_seconds(
+      context.admission.PredictWait(record.deadline()));
+  return absl::OkStatus();
+}
+
+absl::Status CheckListSizes(const v1::ListEncodingsRequest& request,
+                            const v1::Limits& limits) {
+  Violations violations;
+  const auto check = [&](absl::string_view field, int64_t value, int64_t most) {
+    if (value < 0 || value > most) {
+      violations.Add(field, absl::StrCat(value, ", expected 0 to ", most));
+    }
+  };
+  check("head_dim", request.head_dim(), limits.dim());
+  check("query_heads", request.query_heads(), limits.heads());
+  check("kv_heads", request.kv_heads(), limits.heads());
+  return violations.ToStatus();
+}
+
+absl::Status ListEncodings(const ServiceContext& context,
+                           const v1::ListEncodingsRequest& request,
+                           v1::ListEncodingsResponse& reply) {
+  absl::Status checked =
+      CheckListSizes(request, context.config.effective.limits());
+  if (!checked.ok()) return checked;
+  std::vector<const NamedEncoding*> wanted;
+  for (const std::string& name : request.names()) {
+    wanted.push_back(context.encodings.Find(name));
+    if (wanted.back() == nullptr) {
+      return RefuseEncoding(name, context.encodings.names());
+    }
+  }
+  if (wanted.empty()) {
+    for (const NamedEncoding& encoding : context.encodings.encodings()) {
+      wanted.push_back(&encoding);
+    }
+  }
+  for (const NamedEncoding* encoding : wanted) {
+    EncoderSizes sizes = NominalSizes(encoding->spec);
+    if (request.head_dim() > 0) sizes.head_dim = request.head_dim();
+    if (request.query_heads() > 0) sizes.query_heads = request.query_heads();
+    sizes.kv_heads =
+        request.kv_heads() > 0 ? request.kv_heads() : sizes.query_heads;
+    absl::StatusOr<v1::ResolvedEncoding> resolved = Resolve(*encoding, sizes);
+    if (!resolved.ok()) {
+      Violations violations;
+      violations.Add("head_dim",
+                     absl::StrCat("\"", encoding->name, "\" does not fit: ",
+                                  resolved.status().message()));
+      return violations.ToStatus();
+    }
+    *reply.add_encodings() = *std::move(resolved);
+  }
+  reply.set_config_generation(kConfigGeneration);
+  return absl::OkStatus();
+}
+
+void DescribeServer(const ServiceContext& context,
+                    v1::GetServerInfoResponse& reply) {
+  reply.set_version(ATTND_VERSION);
+  *reply.mutable_limits() = context.config.effective.limits();
+  reply.set_instruction_set(InstructionSet());
+  reply.set_workers(context.config.effective.workers());
+  reply.set_config_generation(kConfigGeneration);
+  reply.set_config_hash(context.config.hash);
+  reply.set_calibrated_flops(context.costs.flops_per_second());
+}
+
+// A stream that says that there are none yet.
+class UnservedStream final
+    : public grpc::ServerBidiReactor<v1::AttendStreamRequest,
+                                     v1::AttendStreamResponse> {
+ public:
+  UnservedStream(const ServiceContext& context,
+                 grpc::CallbackServerContext& rpc)
+      : record_(context, Method::kAttendStream, rpc) {
+    Violations violations;
+    violations.AddUnserved("AttendStream");
+    Finish(record_.End(violations.ToStatus(), "", "", 0, 0));
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  CallRecord record_;
+};
+
+class AttentionService final : public v1::AttentionScoring::CallbackService {
+ public:
+  explicit AttentionService(const ServiceContext& context)
+      : context_(context) {}
+
+  grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* rpc,
+                                   const v1::AttendRequest* request,
+                                   v1::AttendResponse* reply) override {
+    auto* call = new AttendCall(context_, *rpc, *request, *reply);
+    call->Begin();
+    return call;
+  }
+
+  grpc::ServerBidiReactor<v1::AttendStreamRequest, v1::AttendStreamResponse>*
+  AttendStream(grpc::CallbackServerContext* rpc) override {
+    return new UnservedStream(context_, *rpc);
+  }
+
+  grpc::ServerUnaryReactor* Estimate(grpc::CallbackServerContext* rpc,
+                                     const v1::EstimateRequest* request,
+                                     v1::EstimateResponse* reply) override {
+    return Answer(Method::kEstimate, *rpc, [&](const CallRecord& record) {
+      return EstimateCost(context_, record, request->request(), *reply);
+    });
+  }
+
+  grpc::ServerUnaryReactor* ListEncodings(
+      grpc::CallbackServerContext* rpc, const v1::ListEncodingsRequest* request,
+      v1::ListEncodingsResponse* reply) override {
+    return Answer(Method::kListEncodings, *rpc, [&](const CallRecord&) {
+      return server::ListEncodings(context_, *request, *reply);
+    });
+  }
+
+  grpc::ServerUnaryReactor* GetServerInfo(
+      grpc::CallbackServerContext* rpc, const v1::GetServerInfoRequest*,
+      v1::GetServerInfoResponse* reply) override {
+    return Answer(Method::kGetServerInfo, *rpc, [&](const CallRecord&) {
+      DescribeServer(context_, *reply);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  // A call that is answered at once, on this thread.
+  template <typename Function>
+  grpc::ServerUnaryReactor* Answer(Method method,
+                                   grpc::CallbackServerContext& rpc,
+                                   Function function) {
+    CallRecord record(context_, method, rpc);
+    const absl::Status status = Guarded([&] { return function(record); });
+    grpc::ServerUnaryReactor* reactor = rpc.DefaultReactor();
+    reactor->Finish(record.End(status, "", "", 0, 0));
+    return reactor;
+  }
+
+  const ServiceContext& context_;
+};
+
+}  // namespace
+
+std::unique_ptr<grpc::Service> MakeAttentionService(
+    const ServiceContext& context) {
+  return std::make_unique<AttentionService>(context);
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,20 @@
+// The gRPC service attnd.v1.AttentionScoring on the callback API.
+#ifndef ATTND_SERVER_ATTENTION_SERVICE_H_
+#define ATTND_SERVER_ATTENTION_SERVICE_H_
+
+#include <grpcpp/impl/service_type.h>
+
+#include <memory>
+
+#include "server/service_context.h"
+
+namespace attnd::server {
+
+// The context is borrowed and must outlive every call. Handlers run on gRPC
+// threads and never block or compute; no exception leaves them.
+std::unique_ptr<grpc::Service> MakeAttentionService(
+    const ServiceContext& context);
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_ATTENTION_SERVICE_H_

@@ -1,0 +1,274 @@
+#include "server/config.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <limits>
+#include <set>
+#include <sstream>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "google/protobuf/util/json_util.h"
+#include "proto/wire.h"
+#include "server/encodings.h"
+#include "server/hash.h"
+#include "server/status.h"
+#include "server/text.h"
+#include "server/violations.h"
+#include "server/yaml_proto.h"
+
+namespace attnd::server {
+namespace {
+
+constexpr size_t kMaxFaults = 20;
+constexpr size_t kMaxNameBytes = 64;
+
+// A limit that is absent (0) gets its default; one outside [low, high] is
+// reported.
+template <typename T>
+T Limit(absl::string_view field, T value, T fallback, T low, T high,
+        Violations& violations) {
+  if (value == 0) return fallback;
+  if (!(value >= low && value <= high)) {
+    violations.Add(absl::StrCat("limits.", field),
+                   absl::StrCat(value, ", expected ", low, " to ", high));
+  }
+  return value;
+}
+
+void CompleteLimits(const Machine& machine, v1::Limits& limits,
+                    Violations& violations) {
+  const auto count = [&](absl::string_view field, int64_t value,
+                         int64_t fallback, int64_t high) {
+    return Limit<int64_t>(field, value, fallback, 1, high, violations);
+  };
+  const auto seconds = [&](absl::string_view field, double value,
+                           double fallback) {
+    return Limit<double>(field, value, fallback, 1e-3, 1e6, violations);
+  };
+  // gRPC counts message bytes, and the kernels rows, in 32 bits.
+  constexpr int64_t kInt32Max = std::numeric_limits<int32_t>::max();
+  limits.set_message_bytes(count("message_bytes", limits.message_bytes(),
+                                 wire::kDefaultMessageBytes, kInt32Max));
+  limits.set_queue_worker_seconds(
+      seconds("queue_worker_seconds", limits.queue_worker_seconds(), 2));
+  limits.set_queue_bytes(count("queue_bytes", limits.queue_bytes(),
+                               machine.UsableMemory() / 4, int64_t{1} << 50));
+  limits.set_request_worker_seconds(
+      seconds("request_worker_seconds", limits.request_worker_seconds(), 60));
+  limits.set_batch(count("batch", limits.batch(), 65536, kInt32Max));
+  limits.set_rows(count("rows", limits.rows(), 4194304, kInt32Max));
+  limits.set_heads(count("heads", limits.heads(), 1024, 1 << 20));
+  limits.set_dim(count("dim", limits.dim(), 1024, 1 << 20));
+  limits.set_stream_inflight(
+      count("stream_inflight", limits.stream_inflight(), 16, 1 << 20));
+  limits.set_streams_per_connection(count(
+      "streams_per_connection", limits.streams_per_connection(), 32, 1 << 20));
+  limits.set_deadline_seconds(
+      seconds("deadline_seconds", limits.deadline_seconds(), 300));
+  limits.set_queue_requests(
+      count("queue_requests", limits.queue_requests(), 4096, 1 << 20));
+}
+
+bool IsHostPort(absl::string_view address) {
+  const size_t colon = address.rfind(':');
+  uint32_t port = 0;
+  return colon != absl::string_view::npos && colon > 0 &&
+         absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535;
+}
+
+bool IsFileMode(absl::string_view text) {
+  return !text.empty() && text.size() <= 4 &&
+         text.find_first_not_of("01234567") == absl::string_view::npos;
+}
+
+void CompleteListeners(v1::ServerConfig& config, Violations& violations) {
+  if (config.listeners().empty()) {
+    config.add_listeners()->set_address("0.0.0.0:50051");
+  }
+  for (int i = 0; i < config.listeners_size(); ++i) {
+    v1::Listener& listener = *config.mutable_listeners(i);
+    const std::string path = absl::StrCat("listeners[", i, "]");
+    const bool unix_socket = absl::StartsWith(listener.address(), "unix:");
+    if (!unix_socket && !IsHostPort(listener.address())) {
+      violations.Add(path + ".address",
+                     absl::StrCat("\"", Clip(listener.address(), 80),
+                                  "\", expected \"host:port\" or "
+                                  "\"unix:/path\""));
+    }
+    if (listener.has_tls()) violations.AddUnserved(path + ".tls");
+    if (!listener.unix_mode().empty() &&
+        (!unix_socket || !IsFileMode(listener.unix_mode()))) {
+      violations.Add(path + ".unix_mode",
+                     "expected octal digits (\"0660\"), and an address of the "
+                     "form \"unix:/path\"");
+    }
+    if (unix_socket && listener.unix_mode().empty()) {
+      listener.set_unix_mode("0660");
+    }
+  }
+  v1::Admin& admin = *config.mutable_admin();
+  if (admin.address().empty()) admin.set_address("0.0.0.0:9464");
+  if (admin.address() != "off" && !IsHostPort(admin.address())) {
+    violations.Add("admin.address",
+                   absl::StrCat("\"", Clip(admin.address(), 80),
+                                "\", expected \"host:port\" or \"off\""));
+  }
+}
+
+void CompleteDrainAndLog(v1::ServerConfig& config, Violations& violations) {
+  v1::Drain& drain = *config.mutable_drain();
+  if (!drain.has_delay_seconds()) drain.set_delay_seconds(5);
+  if (!drain.has_grace_seconds()) drain.set_grace_seconds(30);
+  if (!(drain.delay_seconds() >= 0 && drain.delay_seconds() <= 86400)) {
+    violations.Add("drain.delay_seconds", "expected 0 to 86400");
+  }
+  if (!(drain.grace_seconds() >= 0 && drain.grace_seconds() <= 86400)) {
+    violations.Add("drain.grace_seconds", "expected 0 to 86400");
+  }
+  v1::Log& log = *config.mutable_log();
+  if (log.format() == v1::Log::FORMAT_UNSPECIFIED) {
+    log.set_format(v1::Log::FORMAT_JSON);
+  }
+  if (log.level() == v1::Log::LEVEL_UNSPECIFIED) {
+    log.set_level(v1::Log::LEVEL_INFO);
+  }
+  if (!log.has_access_lines_per_second()) {
+    log.set_access_lines_per_second(100);
+  }
+  if (!(log.access_lines_per_second() >= 0)) {
+    violations.Add("log.access_lines_per_second", "expected >= 0");
+  }
+}
+
+void FindUnservedSections(const v1::ServerConfig& config,
+                          Violations& violations) {
+  if (config.has_tenants()) violations.AddUnserved("tenants");
+  if (config.has_security()) violations.AddUnserved("security");
+  if (config.inline_encodings().has_dense_dim()) {
+    violations.AddUnserved("inline_encodings.dense_dim");
+  }
+  if (config.verification().shadow_one_in() != 0) {
+    violations.AddUnserved("verification.shadow_one_in");
+  }
+}
+
+// Nothing that would need quoting in a label, a log line or a health name.
+bool IsName(absl::string_view name) {
+  return !name.empty() && name.size() <= kMaxNameBytes &&
+         name.find_first_not_of(
+             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRST"
+             "UVWXYZ0123456789_.-") == absl::string_view::npos;
+}
+
+void CheckEncodings(const v1::ServerConfig& config, Violations& violations) {
+  std::set<std::string> names = {kNopeName};
+  for (int i = 0; i < config.encodings_size(); ++i) {
+    const v1::Encoding& encoding = config.encodings(i);
+    const std::string prefix = absl::StrCat("encodings[", i, "].");
+    if (!IsName(encoding.name())) {
+      violations.Add(prefix + "name",
+                     "required: 1 to 64 letters, digits, '_', '.' or '-'");
+    } else if (!names.insert(encoding.name()).second) {
+      violations.Add(prefix + "name",
+                     absl::StrCat("\"", encoding.name(),
+                                  encoding.name() == kNopeName
+                                      ? "\" always means no encoding"
+                                      : "\" is taken by another encoding"));
+    }
+    Violations own;
+    const NamedEncoding read = ReadEncoding(encoding, prefix, own);
+    if (own.empty()) {
+      own.AddStatus(Resolve(read, NominalSizes(read.spec)).status(), prefix,
+                    "blocks");
+    }
+    for (const auto& violation : own.list()) violations.Append(violation);
+  }
+}
+
+// One line per fault, in the order of the file.
+absl::Status ToStatus(const std::string& file, const SourceMap& sources,
+                      const Violations& violations) {
+  if (violations.empty()) return absl::OkStatus();
+  std::vector<std::pair<int, std::string>> faults;
+  for (const auto& violation : violations.list()) {
+    const int line = sources.Line(violation.field);
+    faults.emplace_back(
+        line,
+        absl::StrCat(file, ":", line > 0 ? absl::StrCat(line, ":") : "", " ",
+                     violation.field, violation.field.empty() ? "" : ": ",
+                     violation.description));
+  }
+  std::stable_sort(
+      faults.begin(), faults.end(),
+      [](const auto& a, const auto& b) { return a.first < b.first; });
+  std::string text;
+  for (size_t i = 0; i < faults.size() && i < kMaxFaults; ++i) {
+    absl::StrAppend(&text, i > 0 ? "\n" : "", faults[i].second);
+  }
+  if (faults.size() > kMaxFaults) {
+    absl::StrAppend(&text, "\n... and ", faults.size() - kMaxFaults, " more");
+  }
+  return absl::InvalidArgumentError(text);
+}
+
+}  // namespace
+
+absl::StatusOr<Config> ParseConfig(const std::string& text,
+                                   const std::string& file,
+                                   const Machine& machine) {
+  Config config;
+  v1::ServerConfig& out = config.effective;
+  SourceMap sources;
+  Violations violations;
+  ParseYaml(text, out, sources, violations);
+  CompleteListeners(out, violations);
+  if (out.workers() < 0 || out.workers() > 4096) {
+    violations.Add("workers", absl::StrCat(out.workers(),
+                                           ", expected 1 to 4096, or 0 for "
+                                           "what the machine allows"));
+  } else if (out.workers() == 0) {
+    out.set_workers(machine.DefaultWorkers());
+  }
+  CompleteLimits(machine, *out.mutable_limits(), violations);
+  CompleteDrainAndLog(out, violations);
+  FindUnservedSections(out, violations);
+  v1::InlineEncodings& inlined = *out.mutable_inline_encodings();
+  if (!inlined.has_cache_entries()) inlined.set_cache_entries(64);
+  if (inlined.cache_entries() < 1 || inlined.cache_entries() > (1 << 20)) {
+    violations.Add("inline_encodings.cache_entries", "expected 1 to 1048576");
+  }
+  CheckEncodings(out, violations);
+  if (absl::Status status = ToStatus(file, sources, violations); !status.ok()) {
+    return status;
+  }
+  config.hash = Sha256(DeterministicBytes(out));
+  return config;
+}
+
+absl::StatusOr<Config> LoadConfig(const std::string& file,
+                                  const Machine& machine) {
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  if (!stream || std::filesystem::is_directory(file)) {
+    return absl::NotFoundError(absl::StrCat(file, ": cannot be read"));
+  }
+  return ParseConfig(text.str(), file, machine);
+}
+
+std::string ConfigText(const Config& config) {
+  google::protobuf::util::JsonPrintOptions options;
+  options.add_whitespace = true;
+  options.preserve_proto_field_names = true;
+  std::string text;
+  (void)google::protobuf::util::MessageToJsonString(config.effective, &text,
+                                                    options);
+  return text;
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,296 @@
+#include "server/decode.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "proto/wire.h"
+#include "server/status.h"
+#include "server/violations.h"
+
+namespace attnd::server {
+namespace {
+
+Layout ToLayout(v1::Layout layout) {
+  return layout == v1::LAYOUT_BLHD ? Layout::kBLHD : Layout::kBHLD;
+}
+
+absl::StatusOr<TensorRef> ToTensor(const v1::Tensor& tensor, Payload payload) {
+  const bool blhd = tensor.layout() == v1::LAYOUT_BLHD;
+  const Shape4 shape = {.batch = tensor.shape(0),
+                        .heads = tensor.shape(blhd ? 2 : 1),
+                        .rows = tensor.shape(blhd ? 1 : 2),
+                        .cols = tensor.shape(3)};
+  absl::Span<const char> bytes(tensor.data().data(), tensor.data().size());
+  if (payload == Payload::kAbsent) {
+    // Plan::Make reads shapes and never these bytes.
+    bytes = absl::Span<const char>(
+        static_cast<const char*>(nullptr),
+        static_cast<size_t>(*wire::ElementCount(tensor.shape()) *
+                            wire::ElementBytes(tensor.dtype())));
+  }
+  return TensorRef::Make(bytes, DType::kF32, ToLayout(tensor.layout()), shape);
+}
+
+int64_t TickNanoseconds(v1::TickUnit unit) {
+  switch (unit) {
+    case v1::TICK_UNIT_NANOSECONDS:
+      return 1;
+    case v1::TICK_UNIT_MICROSECONDS:
+      return 1000;
+    case v1::TICK_UNIT_MILLISECONDS:
+      return 1000 * 1000;
+    case v1::TICK_UNIT_POSITIONS:
+      return 0;
+    default:
+      return 1000 * 1000 * 1000;
+  }
+}
+
+// Nanoseconds of a tick of the request (of a unit of F64 times); 0 for
+// positions and without times.
+int64_t RequestTick(const v1::AttendRequest& request) {
+  if (!request.has_query_time()) return 0;
+  const v1::TimeAxis& axis = request.query_time();
+  return TickNanoseconds(axis.units().empty() ? v1::TICK_UNIT_UNSPECIFIED
+                                              : axis.units(0));
+}
+
+class Decoder {
+ public:
+  Decoder(const v1::AttendRequest& request, const DecodeContext& context,
+          Payload payload)
+      : request_(request), context_(context), payload_(payload) {}
+
+  absl::StatusOr<DecodedRequest> Decode();
+
+ private:
+  // The encoding's name and encoder; adds what does not fit to violations_.
+  absl::Status DecodeEncoding();
+  absl::Status CompileEncoding(const NamedEncoding& encoding,
+                               const std::string& field, EncoderCache& cache);
+  absl::Status DecodeTensors();
+  absl::Status DecodeTimes();
+  void DecodeMask();
+  void DecodeOutputs();
+
+  // Estimate without times' data: every key counts as visible.
+  bool complete_visibility() const {
+    return payload_ == Payload::kAbsent && request_.has_query_time() &&
+           request_.query_time().data().empty();
+  }
+
+  const v1::AttendRequest& request_;
+  const DecodeContext& context_;
+  const Payload payload_;
+  Violations violations_;
+  DecodedRequest out_;
+};
+
+absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
+                                      const std::string& field,
+                                      EncoderCache& cache) {
+  if (!encoding.spec.uses_time()) return absl::OkStatus();
+  const int64_t tick_ns = RequestTick(request_);
+  if (encoding.spec.unit_ns == 0 && tick_ns != 0) {
+    violations_.Add(field,
+                    absl::StrCat("\"", out_.encoding_name,
+                                 "\" counts in positions, but the times have a "
+                                 "real unit: send ticks in POSITIONS (or no "
+                                 "times), or give the encoding a time_unit"));
+    return absl::OkStatus();
+  }
+  bool absolute_lag = encoding.spec.absolute_lag;
+  if (request_.two_sided() != v1::TWO_SIDED_RULE_UNSPECIFIED) {
+    absolute_lag = request_.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
+  }
+  const EncoderSizes sizes = {
+      .head_dim = static_cast<int>(out_.sizes.dim),
+      .query_heads = static_cast<int>(out_.sizes.query_heads),
+      .kv_heads = static_cast<int>(out_.sizes.kv_heads)};
+  const TickRatio ratio =
+      tick_ns == 0
+          ? kPositionRatio
+          : TickRatio{.tick_ns = tick_ns, .unit_ns = encoding.spec.unit_ns};
+  auto encoder = cache.Get(encoding, absolute_lag, sizes, ratio);
+  if (!encoder.ok()) {
+    violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
+                                        "\" does not fit the request: ",
+                                        encoder.status().message()));
+  } else if (!complete_visibility()) {
+    out_.problem.encoder = *std::move(encoder);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::DecodeEncoding() {
+  switch (request_.encoding_choice_case()) {
+    case v1::AttendRequest::ENCODING_CHOICE_NOT_SET:
+      out_.encoding_name = kNopeName;
+      return absl::OkStatus();
+    case v1::AttendRequest::kEncoding: {
+      const NamedEncoding* encoding =
+          context_.encodings.Find(request_.encoding());
+      if (encoding == nullptr) {
+        return RefuseEncoding(request_.encoding(), context_.encodings.names());
+      }
+      out_.encoding_name = encoding->name;
+      return CompileEncoding(*encoding, "encoding",
+                             context_.encodings.configured_encoders());
+    }
+    case v1::AttendRequest::kInlineEncoding:
+      break;
+  }
+  if (!context_.inline_encodings_allowed) {
+    return Refuse(Reason::kForbidden,
+                  "inline_encoding: this server takes configured encodings "
+                  "only (inline_encodings.allowed is false)");
+  }
+  out_.encoding_name = "inline";
+  const size_t known = violations_.list().size();
+  const NamedEncoding encoding =
+      ReadEncoding(request_.inline_encoding(), "inline_encoding.", violations_);
+  if (violations_.list().size() > known) return absl::OkStatus();
+  return CompileEncoding(encoding, "inline_encoding",
+                         context_.encodings.inline_encoders());
+}
+
+absl::Status Decoder::DecodeTensors() {
+  const struct {
+    const v1::Tensor& tensor;
+    TensorRef& ref;
+    bool present;
+  } tensors[] = {
+      {request_.query(), out_.problem.query, true},
+      {request_.key(), out_.problem.key, true},
+      {request_.value(), out_.problem.value, true},
+      // An estimate's bias has no bytes; adding it costs next to nothing.
+      {request_.bias(), out_.problem.bias,
+       request_.has_bias() && payload_ == Payload::kPresent},
+  };
+  for (const auto& t : tensors) {
+    if (!t.present) continue;
+    absl::StatusOr<TensorRef> ref = ToTensor(t.tensor, payload_);
+    if (!ref.ok()) return Refuse(Reason::kInternal, ref.status().message());
+    t.ref = *ref;
+  }
+  out_.problem.scale =
+      request_.has_scale()
+          ? request_.scale()
+          : static_cast<float>(1 /
+                               std::sqrt(static_cast<double>(out_.sizes.dim)));
+  return absl::OkStatus();
+}
+
+absl::Status Decoder::DecodeTimes() {
+  if (!request_.has_query_time() || complete_visibility()) {
+    return absl::OkStatus();
+  }
+  const auto decode = [&](const v1::TimeAxis& axis, int64_t rows) {
+    return TimeAxis::Make(
+        axis.type() == v1::TIME_TYPE_F64 ? TimeAxis::Kind::kReal
+                                         : TimeAxis::Kind::kTicks,
+        absl::Span<const char>(axis.data().data(), axis.data().size()),
+        out_.sizes.batch, rows, axis.shape_size() == 2);
+  };
+  const auto query = decode(request_.query_time(), out_.sizes.queries);
+  const auto key = decode(request_.key_time(), out_.sizes.keys);
+  for (const absl::Status& status : {query.status(), key.status()}) {
+    if (!status.ok()) return Refuse(Reason::kInternal, status.message());
+  }
+  out_.problem.query_time = *query;
+  out_.problem.key_time = *key;
+  return absl::OkStatus();
+}
+
+void Decoder::DecodeMask() {
+  const v1::Mask& in = request_.mask();
+  MaskSpec& mask = out_.problem.mask;
+  const auto lengths = [](const auto& field) {
+    return absl::Span<const int64_t>(field.data(),
+                                     static_cast<size_t>(field.size()));
+  };
+  mask.query_lengths = lengths(in.query_lengths());
+  mask.key_lengths = lengths(in.key_lengths());
+  mask.key_validity = absl::Span<const char>(in.key_validity().data(),
+                                             in.key_validity().size());
+  if (complete_visibility()) return;
+  mask.causal =
+      in.causal() == v1::CAUSALITY_TIME || in.causal() == v1::CAUSALITY_INDEX;
+  mask.strict = in.strict();
+  if (in.has_past_ticks()) mask.past_ticks = in.past_ticks();
+  if (in.has_future_ticks()) mask.future_ticks = in.future_ticks();
+  if (in.has_past_time()) mask.past_time = in.past_time();
+  if (in.has_future_time()) mask.future_time = in.future_time();
+}
+
+void Decoder::DecodeOutputs() {
+  OutputSet& outputs = out_.problem.outputs;
+  outputs = {.output = request_.outputs().empty()};
+  for (const int output : request_.outputs()) {
+    outputs.output |= output == v1::OUTPUT_OUTPUT;
+    outputs.lse |= output == v1::OUTPUT_LSE;
+    outputs.scores |= output == v1::OUTPUT_SCORES;
+    outputs.weights |= output == v1::OUTPUT_WEIGHTS;
+  }
+}
+
+// ItemGeometry holds, per row, order, time and (queries) an interval.
+int64_t PlanBytes(const v1::AttendRequest& request, const RequestSizes& sizes) {
+  const bool per_item = request.query_time().shape_size() == 2 ||
+                        request.key_time().shape_size() == 2 ||
+                        !request.mask().query_lengths().empty() ||
+                        !request.mask().key_lengths().empty() ||
+                        !request.mask().key_validity().empty();
+  const int64_t items = per_item ? std::max<int64_t>(1, sizes.batch) : 1;
+  // Sorting holds a second copy for a while. In floating point because an
+  // estimate's sizes are bounded by nothing but the limits.
+  const double bytes =
+      4096 + static_cast<double>(items) *
+                 (512.0 + 40.0 * static_cast<double>(sizes.queries) +
+                  24.0 * static_cast<double>(sizes.keys));
+  return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
+}
+
+absl::StatusOr<DecodedRequest> Decoder::Decode() {
+  out_.sizes = CheckRequest(request_, context_.limits, payload_, violations_);
+  // An encoding can be tried against sizes only if these are right.
+  if (violations_.empty()) {
+    if (absl::Status status = DecodeEncoding(); !status.ok()) return status;
+  } else if (request_.has_encoding() &&
+             context_.encodings.Find(request_.encoding()) == nullptr) {
+    violations_.Add("encoding", absl::StrCat("\"", request_.encoding(),
+                                             "\" is not configured"));
+  }
+  if (absl::Status status = violations_.ToStatus(); !status.ok()) return status;
+  DecodeOutputs();
+  const auto reply = MeasureReply(out_.sizes, out_.problem.outputs,
+                                  context_.limits.message_bytes());
+  if (!reply.ok()) return reply.status();
+  out_.reply = *reply;
+  if (absl::Status status = DecodeTensors(); !status.ok()) return status;
+  if (absl::Status status = DecodeTimes(); !status.ok()) return status;
+  DecodeMask();
+  out_.plan_bytes = PlanBytes(request_, out_.sizes);
+  return std::move(out_);
+}
+
+}  // namespace
+
+absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
+                                      const DecodeContext& context,
+                                      Payload payload) {
+  return Decoder(request, context, payload).Decode();
+}
+
+absl::Status FromPlan(const absl::Status& status) {
+  if (status.code() != absl::StatusCode::kInvalidArgument) {
+    return Refuse(Reason::kInternal, status.message());
+  }
+  Violations violations;
+  violations.AddStatus(status, "", "request");
+  return violations.ToStatus();
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,50 @@
+// From requests to problems. Only this file, reply.h and named_encoding.h know
+// both the wire's vocabulary and the kernels'.
+#ifndef ATTND_SERVER_DECODE_H_
+#define ATTND_SERVER_DECODE_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "attnd/v1/attention.pb.h"
+#include "kernels/plan.h"
+#include "server/encodings.h"
+#include "server/reply.h"
+#include "server/request_check.h"
+
+namespace attnd::server {
+
+// What decoding reads besides the request.
+struct DecodeContext {
+  const EncodingCatalog& encodings;
+  const v1::Limits& limits;
+  bool inline_encodings_allowed = false;
+};
+
+struct DecodedRequest {
+  AttentionProblem problem;  // borrows from the request
+  RequestSizes sizes;
+  ReplySizes reply;
+  // Configured name, or "inline".
+  std::string encoding_name;
+  // What Plan::Make will hold, an upper bound known before it runs, bytes.
+  int64_t plan_bytes = 0;
+};
+
+// Checks the request against wire, limits and encodings, all fields at once.
+// The request must outlive the result. Refusals: see status.h; a reply that
+// would not fit into limits.message_bytes is refused here, from its shape.
+//
+// With Payload::kAbsent the tensors are views over no memory, good for
+// Plan::Make and nothing else; without times' data visibility is complete.
+absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
+                                      const DecodeContext& context,
+                                      Payload payload);
+
+// A refusal of Plan::Make as one of ours, with the field in BadRequest.
+absl::Status FromPlan(const absl::Status& status);
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_DECODE_H_

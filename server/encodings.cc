@@ -1,0 +1,66 @@
+#include "server/encodings.h"
+
+#include <utility>
+
+namespace attnd::server {
+
+absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
+    const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
+    const TickRatio& ratio) {
+  Key key{encoding.hash,  absolute_lag,  sizes.head_dim, sizes.query_heads,
+          sizes.kv_heads, ratio.tick_ns, ratio.unit_ns};
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto it = entries_.find(key); it != entries_.end()) {
+      recent_.splice(recent_.begin(), recent_, it->second.place);
+      return it->second.encoder;
+    }
+  }
+  EncodingSpec spec = encoding.spec;
+  spec.absolute_lag = absolute_lag;
+  absl::StatusOr<std::shared_ptr<const Encoder>> encoder =
+      Encoder::Compile(spec, sizes, ratio);
+  if (!encoder.ok()) return encoder;
+
+  std::lock_guard lock(mutex_);
+  const auto [it, inserted] = entries_.try_emplace(key);
+  if (inserted) {
+    recent_.push_front(key);
+    it->second = {*encoder, recent_.begin()};
+    if (entries_.size() > capacity_) {
+      entries_.erase(recent_.back());
+      recent_.pop_back();
+    }
+  }
+  return it->second.encoder;
+}
+
+size_t EncoderCache::size() const {
+  std::lock_guard lock(mutex_);
+  return entries_.size();
+}
+
+EncodingCatalog::EncodingCatalog(
+    const google::protobuf::RepeatedPtrField<v1::Encoding>& encodings,
+    size_t inline_entries)
+    : inline_encoders_(inline_entries) {
+  Violations checked;
+  v1::Encoding nope;
+  nope.set_name(kNopeName);
+  encodings_.push_back(ReadEncoding(nope, "", checked));
+  for (const v1::Encoding& encoding : encodings) {
+    encodings_.push_back(ReadEncoding(encoding, "", checked));
+  }
+  for (const NamedEncoding& encoding : encodings_) {
+    names_.push_back(encoding.name);
+  }
+}
+
+const NamedEncoding* EncodingCatalog::Find(absl::string_view name) const {
+  for (const NamedEncoding& encoding : encodings_) {
+    if (encoding.name == name) return &encoding;
+  }
+  return nullptr;
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,188 @@
+#include "server/log.h"
+
+#include <grpc/support/log.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <atomic>
+#include <cmath>
+#include <cstring>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "absl/time/time.h"
+
+namespace attnd::server {
+namespace {
+
+// Where gRPC's log function, which carries no argument of ours, finds the log.
+std::atomic<Log*> grpc_log{nullptr};
+
+void ForwardGrpcLine(gpr_log_func_args* args) {
+  Log* log = grpc_log.load();
+  if (log == nullptr) return;
+  const char* file = std::strrchr(args->file, '/');
+  const std::string where =
+      absl::StrCat(file == nullptr ? args->file : file + 1, ":", args->line);
+  const LogFields fields = {{"message", args->message}, {"source", where}};
+  switch (args->severity) {
+    case GPR_LOG_SEVERITY_DEBUG:
+      return log->Debug("grpc", fields);
+    case GPR_LOG_SEVERITY_INFO:
+      return log->Info("grpc", fields);
+    case GPR_LOG_SEVERITY_ERROR:
+      return log->Warning("grpc", fields);
+  }
+}
+
+spdlog::level::level_enum ToSpdlog(v1::Log::Level level) {
+  switch (level) {
+    case v1::Log::LEVEL_DEBUG:
+      return spdlog::level::debug;
+    case v1::Log::LEVEL_WARNING:
+      return spdlog::level::warn;
+    case v1::Log::LEVEL_ERROR:
+      return spdlog::level::err;
+    default:
+      return spdlog::level::info;
+  }
+}
+
+absl::string_view LevelText(v1::Log::Level level) {
+  switch (level) {
+    case v1::Log::LEVEL_DEBUG:
+      return "debug";
+    case v1::Log::LEVEL_WARNING:
+      return "warning";
+    case v1::Log::LEVEL_ERROR:
+      return "error";
+    default:
+      return "info";
+  }
+}
+
+// Bytes of the UTF-8 character at the start of `text`; 0 if it is none.
+size_t Utf8Length(absl::string_view text) {
+  const auto first = static_cast<unsigned char>(text[0]);
+  size_t length = 0;
+  if (first < 0x80) {
+    length = 1;
+  } else if (first >= 0xC2 && first < 0xE0) {
+    length = 2;
+  } else if (first >= 0xE0 && first < 0xF0) {
+    length = 3;
+  } else if (first >= 0xF0 && first < 0xF5) {
+    length = 4;
+  }
+  if (length == 0 || text.size() < length) return 0;
+  for (size_t i = 1; i < length; ++i) {
+    if ((text[i] & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+}  // namespace
+
+std::string JsonString(absl::string_view text) {
+  std::string out = "\"";
+  for (size_t i = 0; i < text.size();) {
+    const char c = text[i];
+    const size_t length = Utf8Length(text.substr(i));
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += c;
+    } else if (c == '\n') {
+      out += "\\n";
+    } else if (length == 1 && static_cast<unsigned char>(c) < 0x20) {
+      absl::StrAppendFormat(&out, "\\u%04x", c);
+    } else if (length == 0) {
+      out += '?';
+    } else {
+      absl::StrAppend(&out, text.substr(i, length));
+    }
+    i += std::max<size_t>(1, length);
+  }
+  out += '"';
+  return out;
+}
+
+LogValue::LogValue(absl::string_view text) : json_(JsonString(text)) {}
+LogValue::LogValue(bool value) : json_(value ? "true" : "false") {}
+LogValue::LogValue(int64_t value) : json_(absl::StrCat(value)) {}
+LogValue::LogValue(double value)
+    : json_(std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null") {}
+
+Log::Log(const v1::Log& config)
+    : json_(config.format() != v1::Log::FORMAT_TEXT),
+      access_lines_per_second_(config.access_lines_per_second()) {
+  logger_ = std::make_unique<spdlog::logger>(
+      "attnd", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger_->set_pattern("%v");
+  logger_->set_level(ToSpdlog(config.level()));
+  // A full disk must not become a stream of complaints about the log.
+  logger_->set_error_handler([](const std::string&) {});
+}
+
+Log::~Log() {
+  Log* self = this;
+  if (grpc_log.compare_exchange_strong(self, nullptr)) {
+    gpr_set_log_function(nullptr);
+  }
+}
+
+void Log::CaptureGrpc() {
+  grpc_log.store(this);
+  gpr_set_log_function(ForwardGrpcLine);
+}
+
+void Log::Write(v1::Log::Level level, absl::string_view event,
+                LogFields fields) {
+  if (!logger_->should_log(ToSpdlog(level))) return;
+  const std::string now = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
+                                           absl::UTCTimeZone());
+  std::string line;
+  if (json_) {
+    line = absl::StrCat("{\"ts\":\"", now, "\",\"level\":\"", LevelText(level),
+                        "\",\"event\":", JsonString(event));
+    for (const auto& [key, value] : fields) {
+      absl::StrAppend(&line, ",", JsonString(key), ":", value.json());
+    }
+    line += '}';
+  } else {
+    line = absl::StrCat(now, " ", LevelText(level), " ", event);
+    for (const auto& [key, value] : fields) {
+      absl::StrAppend(&line, " ", key, "=", value.json());
+    }
+  }
+  logger_->log(ToSpdlog(level), spdlog::string_view_t(line));
+}
+
+void Log::Debug(absl::string_view event, LogFields fields) {
+  Write(v1::Log::LEVEL_DEBUG, event, fields);
+}
+void Log::Info(absl::string_view event, LogFields fields) {
+  Write(v1::Log::LEVEL_INFO, event, fields);
+}
+void Log::Warning(absl::string_view event, LogFields fields) {
+  Write(v1::Log::LEVEL_WARNING, event, fields);
+}
+void Log::Error(absl::string_view event, LogFields fields) {
+  Write(v1::Log::LEVEL_ERROR, event, fields);
+}
+
+std::optional<int64_t> Log::AccessLine(Instant now) {
+  if (!logger_->should_log(spdlog::level::info)) return std::nullopt;
+  std::lock_guard lock(access_mutex_);
+  if (Seconds(now - second_start_) >= 1) {
+    second_start_ = now;
+    lines_in_second_ = 0;
+  }
+  if (++lines_in_second_ > access_lines_per_second_) {
+    ++skipped_;
+    return std::nullopt;
+  }
+  return std::exchange(skipped_, 0);
+}
+
+}  // namespace attnd::server

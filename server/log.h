@@ -1,0 +1,83 @@
+// Log lines on stderr: one JSON object a line, {"ts","level","event",...}, or
+// text for people at a terminal.
+#ifndef ATTND_SERVER_LOG_H_
+#define ATTND_SERVER_LOG_H_
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/string_view.h"
+#include "attnd/v1/config.pb.h"
+#include "server/time_source.h"
+
+namespace spdlog {
+class logger;
+}  // namespace spdlog
+
+namespace attnd::server {
+
+// The value of a field, already as JSON.
+class LogValue {
+ public:
+  LogValue(absl::string_view text);  // NOLINT(google-explicit-constructor)
+  LogValue(const char* text)         // NOLINT(google-explicit-constructor)
+      : LogValue(absl::string_view(text)) {}
+  LogValue(const std::string& text)  // NOLINT(google-explicit-constructor)
+      : LogValue(absl::string_view(text)) {}
+  LogValue(bool value);  // NOLINT(google-explicit-constructor)
+  LogValue(int value)    // NOLINT(google-explicit-constructor)
+      : LogValue(static_cast<int64_t>(value)) {}
+  LogValue(int64_t value);  // NOLINT(google-explicit-constructor)
+  LogValue(double value);   // NOLINT(google-explicit-constructor)
+  const std::string& json() const { return json_; }
+
+ private:
+  std::string json_;
+};
+
+using LogFields = std::initializer_list<std::pair<absl::string_view, LogValue>>;
+
+// Thread-safe. A line that cannot be written is lost; nothing else happens.
+class Log {
+ public:
+  explicit Log(const v1::Log& config);
+  ~Log();
+
+  void Debug(absl::string_view event, LogFields fields = {});
+  void Info(absl::string_view event, LogFields fields = {});
+  void Warning(absl::string_view event, LogFields fields = {});
+  void Error(absl::string_view event, LogFields fields = {});
+
+  // Whether a line about a request may be written now: up to
+  // `access_lines_per_second` may. If so, the number of lines that were left
+  // out since the last; the caller writes it as "skipped".
+  std::optional<int64_t> AccessLine(Instant now);
+
+  // Sends gRPC's own log lines here too, until this object is destroyed.
+  void CaptureGrpc();
+
+ private:
+  void Write(v1::Log::Level level, absl::string_view event, LogFields fields);
+
+  const bool json_;
+  const double access_lines_per_second_;
+  std::unique_ptr<spdlog::logger> logger_;
+
+  std::mutex access_mutex_;  // guards the three below
+  Instant second_start_;
+  double lines_in_second_ = 0;
+  int64_t skipped_ = 0;
+};
+
+// `text` as a JSON string, quotes included; bytes that are not UTF-8 become
+// '?'.
+std::string JsonString(absl::string_view text);
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_LOG_H_

@@ -1,0 +1,133 @@
+// attnd: reads its configuration, serves until told to stop, drains, exits 0.
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <future>
+#include <string>
+#include <thread>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "attnd_version.h"
+#include "kernels/attention.h"
+#include "server/config.h"
+#include "server/encodings.h"
+#include "server/log.h"
+#include "server/machine.h"
+#include "server/memory.h"
+#include "server/server.h"
+
+namespace attnd::server {
+namespace {
+
+constexpr int kExitBadConfig = 2;
+
+sigset_t StopSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  return signals;
+}
+
+// Waits for the first signal, then goes on to wait for a second one, which ends
+// the process at once. Blocked signals reach sigwait also in PID 1, for which
+// the kernel ignores those without a handler.
+int WaitForSignal() {
+  static std::promise<int> first;
+  std::thread([] {
+    const sigset_t signals = StopSignals();
+    int signal = 0;
+    sigwait(&signals, &signal);
+    first.set_value(signal);
+    sigwait(&signals, &signal);
+    _exit(128 + signal);
+  }).detach();
+  return first.get_future().get();
+}
+
+// One line per fault, on stderr as log lines are.
+void ReportFaults(const absl::Status& status) {
+  Log log{v1::Log()};
+  for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    log.Error("configuration", {{"message", line}});
+  }
+}
+
+int CheckConfig(const std::string& file) {
+  const Machine machine = ReadMachine();
+  const auto config = LoadConfig(file, machine);
+  if (!config.ok()) {
+    std::fprintf(stderr, "%s\n",
+                 std::string(config.status().message()).c_str());
+    return kExitBadConfig;
+  }
+  const EncodingCatalog encodings(config->effective.encodings(), 1);
+  std::string text =
+      absl::StrCat("# machine: ", machine.Describe(),
+                   "\n# workers: ", config->effective.workers(),
+                   "\n# instruction set: ", InstructionSet(),
+                   "\n# configuration hash: ", config->hash, "\n");
+  for (const NamedEncoding& encoding : encodings.encodings()) {
+    const auto resolved = Resolve(encoding, NominalSizes(encoding.spec));
+    if (!resolved.ok()) continue;  // LoadConfig has tried it
+    absl::StrAppend(&text, "# encoding ", encoding.name, ": ",
+                    resolved->summary(), "\n");
+  }
+  std::printf("%s%s", text.c_str(), ConfigText(*config).c_str());
+  return 0;
+}
+
+int Serve(const std::string& file) {
+  // Before any thread exists, so that all inherit it.
+  const sigset_t signals = StopSignals();
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  signal(SIGPIPE, SIG_IGN);
+  KeepFreedMemory();
+
+  const Machine machine = ReadMachine();
+  const auto config = LoadConfig(file, machine);
+  if (!config.ok()) {
+    ReportFaults(config.status());
+    return kExitBadConfig;
+  }
+  auto server = Server::Start(*config, machine);
+  if (!server.ok()) {
+    Log(config->effective.log())
+        .Error("start failed", {{"message", server.status().message()}});
+    return 1;
+  }
+  const int signal = WaitForSignal();
+  Log(config->effective.log()).Info("signal", {{"signal", strsignal(signal)}});
+  (*server)->Drain();
+  // Nothing runs any more. Taking the parts down one by one would make a pod
+  // wait for seconds on the HTTP library's threads.
+  std::fflush(nullptr);
+  _exit(0);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("attnd: continuous-time attention over gRPC", "attnd");
+  app.set_version_flag("--version", absl::StrCat("attnd ", ATTND_VERSION));
+  std::string config, check;
+  auto* serve = app.add_option("--config", config, "serve with this YAML file")
+                    ->type_name("FILE");
+  app.add_option("--check-config", check,
+                 "check this YAML file, print what would run, and exit")
+      ->type_name("FILE")
+      ->excludes(serve);
+  CLI11_PARSE(app, argc, argv);
+  if (!check.empty()) return CheckConfig(check);
+  if (!config.empty()) return Serve(config);
+  std::fprintf(stderr, "%s", app.help().c_str());
+  return kExitBadConfig;
+}
+
+}  // namespace
+}  // namespace attnd::server
+
+int main(int argc, char** argv) { return attnd::server::Main(argc, argv); }

@@ -1,0 +1,100 @@
+// All Prometheus series, made at start so that each shows 0 before the first
+// request. README.md has the catalogue.
+#ifndef ATTND_SERVER_METRICS_H_
+#define ATTND_SERVER_METRICS_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/string_view.h"
+#include "server/admission.h"
+#include "server/executor.h"
+#include "server/machine.h"
+#include "server/status.h"
+
+namespace attnd::server {
+
+enum class Method {
+  kAttend,
+  kAttendStream,
+  kEstimate,
+  kListEncodings,
+  kGetServerInfo
+};
+inline constexpr int kMethods = 5;
+absl::string_view MethodName(Method method);
+
+// Parts of a request's life.
+enum class Stage {
+  kDecode,   // request to problem
+  kPlan,     // problem to plan
+  kQueue,    // admitted to first unit, or to its end if none ran
+  kCompute,  // first unit to last
+  kFinish    // the reply's serialization, until gRPC has it
+};
+inline constexpr int kStages = 5;
+
+// Where a request stood when it ended early.
+enum class EndedIn { kQueue, kCompute };
+
+// 0 serving, 1 still serving but not ready, 2 refusing, finishing the rest.
+enum class DrainState { kServing = 0, kDelay = 1, kFinishing = 2 };
+
+// What does not change while the server runs.
+struct MetricsInfo {
+  std::vector<std::string> encodings;  // label values, "inline" too
+  std::string version;
+  std::string instruction_set;
+  AdmissionLimits limits;
+  Machine machine;
+  double calibrated_flops = 0;
+};
+
+// What is read at the moment of a scrape, so that no gauge can leak.
+struct MetricsReadings {
+  ExecutorLoad executor = {};
+  AdmissionLoad admission = {};
+  ProcessUsage process = {};
+  bool ready = false;
+  DrainState drain = DrainState::kServing;
+  int64_t config_generation = 1;
+  int64_t encoders_cached = 0;
+};
+
+// Thread-safe.
+class Metrics {
+ public:
+  explicit Metrics(const MetricsInfo& info);
+  ~Metrics();
+
+  void CallStarted(Method method);
+  // `code` is a grpc::StatusCode.
+  void CallHandled(Method method, int code, double seconds);
+
+  // Predicted worker seconds of a request that arrived, wanted or not, except
+  // of repeated attempts: the demand that scaling follows.
+  void Offered(double worker_seconds);
+  void Admitted(double worker_seconds);
+  void Rejected(Reason reason);
+  void Expired(EndedIn stage);
+  void Cancelled(EndedIn stage);
+  void StageTook(Stage stage, double seconds);
+  // A request answered with OK.
+  void Answered(absl::string_view encoding, double seconds, double flops,
+                double query_rows);
+  // Measured over predicted cost of a finished request.
+  void CostRatio(double measured_over_predicted);
+
+  // The exposition text; contains no NaN and no infinity but le="+Inf".
+  std::string Text(const MetricsReadings& readings);
+
+ private:
+  struct Series;
+  std::unique_ptr<Series> series_;
+};
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_METRICS_H_

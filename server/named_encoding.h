@@ -1,0 +1,44 @@
+// One encoding, from its wire form to what the kernels take.
+#ifndef ATTND_SERVER_NAMED_ENCODING_H_
+#define ATTND_SERVER_NAMED_ENCODING_H_
+
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "attnd/v1/encoding.pb.h"
+#include "kernels/encoder.h"
+#include "kernels/generator.h"
+#include "server/violations.h"
+
+namespace attnd::server {
+
+// The encoding without blocks and biases; always there.
+inline constexpr char kNopeName[] = "nope";
+
+// One encoding, checked as far as it can be without sizes.
+struct NamedEncoding {
+  std::string name;
+  v1::Encoding definition;  // defaults filled in
+  EncodingSpec spec;
+  // SHA-256 of the definition without its name, hex: equal hashes, equal
+  // answers.
+  std::string hash;
+};
+
+// Reads the wire form. Adds every violation below `prefix` ("encodings[1].");
+// parts that are not served yet as unserved. Does not look at the name.
+NamedEncoding ReadEncoding(const v1::Encoding& encoding,
+                           absl::string_view prefix, Violations& violations);
+
+// Sizes to try an encoding with when nothing says which: head dimension 64 or
+// what its blocks take, 8 query and kv heads or as many as it has slopes.
+EncoderSizes NominalSizes(const EncodingSpec& spec);
+
+// The numbers of an encoding at given sizes, for ListEncodings.
+absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
+                                             const EncoderSizes& sizes);
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_NAMED_ENCODING_H_

@@ -1,0 +1,61 @@
+// Puts the parts together, starts them, and takes them down in the right order.
+#ifndef ATTND_SERVER_SERVER_H_
+#define ATTND_SERVER_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "server/config.h"
+#include "server/machine.h"
+#include "server/service_context.h"
+
+namespace attnd::server {
+
+// Names of the health service. Liveness stays SERVING while draining: a
+// draining process must not be killed for it.
+inline constexpr char kServiceHealthName[] = "attnd.v1.AttentionScoring";
+inline constexpr char kLivenessHealthName[] = "liveness";
+
+struct ServerOptions {
+  // What computes a unit; empty = the kernels. For tests of slow or failing
+  // work: a configuration cannot reach it.
+  RunUnitFunction run_unit;
+};
+
+// One gRPC server and one admin port.
+class Server {
+ public:
+  // Compiles encodings, calibrates, tests itself, then listens: whoever can
+  // connect finds it SERVING. UNAVAILABLE when a port is taken.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(
+      const Config& config, const Machine& machine,
+      const ServerOptions& options = {});
+  // Stops at once, without drain, if Drain was not called.
+  ~Server();
+
+  // Of each listener, with the real port; in the order of the configuration.
+  absl::Span<const std::string> addresses() const;
+  // "host:port", or "off".
+  const std::string& admin_address() const;
+
+  // NOT_SERVING; serves on for drain.delay_seconds; refuses new calls with
+  // RetryInfo and closes idle connections (GOAWAY); waits up to
+  // drain.grace_seconds for what is in flight, then cancels it. Returns when
+  // nothing runs any more. Call once.
+  void Drain();
+
+  // Series text and load, as /metrics shows them; for tests.
+  std::string MetricsText() const;
+
+ private:
+  struct Parts;
+  explicit Server(std::unique_ptr<Parts> parts);
+  std::unique_ptr<Parts> parts_;
+};
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_SERVER_H_

@@ -1,0 +1,265 @@
+#include "server/time_check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <optional>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
+#include "proto/wire.h"
+
+namespace attnd::server {
+namespace {
+
+class TimeChecker {
+ public:
+  TimeChecker(const v1::AttendRequest& request, const RequestSizes& sizes,
+              Payload payload, Violations& violations)
+      : request_(request),
+        sizes_(sizes),
+        payload_(payload),
+        violations_(violations) {}
+
+  void CheckAxes();
+  void CheckMask();
+  void CheckFiniteTimes();
+
+ private:
+  void CheckTimeAxis(const v1::TimeAxis& axis, const std::string& field,
+                     int64_t rows);
+  void CheckUnits(const v1::TimeAxis& axis, const std::string& field);
+  void CheckWindow(std::optional<int64_t> ticks, std::optional<double> time,
+                   const std::string& side);
+  void CheckLengths(const google::protobuf::RepeatedField<int64_t>& lengths,
+                    const std::string& field, int64_t rows);
+  void CheckFinite(const v1::TimeAxis& axis, const std::string& field,
+                   int64_t rows, const int64_t* lengths,
+                   absl::string_view validity);
+  void Expect(bool ok, const std::string& field,
+              absl::string_view description) {
+    if (!ok) violations_.Add(field, description);
+  }
+
+  const v1::AttendRequest& request_;
+  const RequestSizes& sizes_;
+  const Payload payload_;
+  Violations& violations_;
+};
+
+void TimeChecker::CheckUnits(const v1::TimeAxis& axis,
+                             const std::string& field) {
+  const int coordinates = std::max(1, axis.coordinates());
+  Expect(
+      axis.units_size() <= 1 || axis.units_size() == coordinates,
+      field + ".units",
+      absl::StrCat(axis.units_size(), " units, expected one per coordinate (",
+                   coordinates, ")"));
+  const bool real = axis.type() == v1::TIME_TYPE_F64;
+  if (axis.units().empty() && !real) {
+    violations_.Add(field + ".units",
+                    "required for integer ticks: what one tick lasts");
+  }
+  for (int i = 0; i < axis.units_size(); ++i) {
+    const v1::TickUnit unit = axis.units(i);
+    const bool unspecified = unit == v1::TICK_UNIT_UNSPECIFIED;
+    const bool valid = real ? unspecified || unit == v1::TICK_UNIT_SECONDS ||
+                                  unit == v1::TICK_UNIT_POSITIONS
+                            : !unspecified && v1::TickUnit_IsValid(unit);
+    Expect(valid, field + ".units",
+           absl::StrCat("entry ", i, " is ", static_cast<int>(unit),
+                        real ? ", expected TICK_UNIT_SECONDS or "
+                               "TICK_UNIT_POSITIONS for F64"
+                             : ", expected a TickUnit other than UNSPECIFIED"));
+  }
+}
+
+void TimeChecker::CheckTimeAxis(const v1::TimeAxis& axis,
+                                const std::string& field, int64_t rows) {
+  Expect(v1::TimeType_IsValid(axis.type()), field + ".type",
+         absl::StrCat("unknown value ", static_cast<int>(axis.type())));
+  Expect(axis.coordinates() >= 0, field + ".coordinates", "expected >= 0");
+  CheckUnits(axis, field);
+  if (axis.coordinates() > 1) return;  // not served; its shape has another axis
+  const auto shape = absl::Span<const int64_t>(axis.shape());
+  const bool shared = shape.size() == 1 && shape[0] == rows;
+  const bool per_item =
+      shape.size() == 2 && shape[0] == sizes_.batch && shape[1] == rows;
+  if (!shared && !per_item) {
+    violations_.Add(field + ".shape",
+                    absl::StrCat(wire::ShapeText(shape), ", expected [", rows,
+                                 "] or [", sizes_.batch, ",", rows, "]"));
+    return;
+  }
+  const auto count = wire::ElementCount(shape);
+  const int64_t bytes = count.value_or(0) * 8;
+  if (payload_ == Payload::kAbsent && axis.data().empty()) return;
+  Expect(bytes == static_cast<int64_t>(axis.data().size()), field + ".data",
+         absl::StrCat(axis.data().size(), " bytes, expected ", bytes,
+                      " (8 each, ", wire::ShapeText(shape), ")"));
+}
+
+void TimeChecker::CheckAxes() {
+  const bool both = request_.has_query_time() && request_.has_key_time();
+  if (request_.has_query_time() != request_.has_key_time()) {
+    violations_.Add(request_.has_query_time() ? "key_time" : "query_time",
+                    "required when the other axis has times; without any, "
+                    "rows stand at integer positions");
+  }
+  if (request_.has_query_time()) {
+    CheckTimeAxis(request_.query_time(), "query_time", sizes_.queries);
+  }
+  if (request_.has_key_time()) {
+    CheckTimeAxis(request_.key_time(), "key_time", sizes_.keys);
+  }
+  if (!both) return;
+  const v1::TimeAxis& query = request_.query_time();
+  const v1::TimeAxis& key = request_.key_time();
+  Expect(
+      (query.type() == v1::TIME_TYPE_F64) == (key.type() == v1::TIME_TYPE_F64),
+      "key_time.type", "differs from that of query_time");
+  const auto unit = [](const v1::TimeAxis& axis) {
+    if (axis.units().empty() || axis.units(0) == v1::TICK_UNIT_UNSPECIFIED) {
+      return v1::TICK_UNIT_SECONDS;
+    }
+    return axis.units(0);
+  };
+  Expect(unit(query) == unit(key), "key_time.units",
+         "differ from those of query_time");
+  Expect(query.data().empty() == key.data().empty() ||
+             payload_ == Payload::kPresent,
+         "key_time.data", "expected data on both time axes or none");
+}
+
+void TimeChecker::CheckWindow(std::optional<int64_t> ticks,
+                              std::optional<double> time,
+                              const std::string& side) {
+  const bool real = request_.has_query_time() &&
+                    request_.query_time().type() == v1::TIME_TYPE_F64;
+  const std::string ticks_field = "mask." + side + "_ticks";
+  const std::string time_field = "mask." + side + "_time";
+  if (ticks) {
+    Expect(*ticks >= 0, ticks_field, absl::StrCat(*ticks, ", expected >= 0"));
+    Expect(!real, ticks_field,
+           absl::StrCat("times are F64: use ", side, "_time"));
+  }
+  if (time) {
+    Expect(*time >= 0, time_field, absl::StrCat(*time, ", expected >= 0"));
+    Expect(real, time_field,
+           absl::StrCat("times are integer: use ", side, "_ticks"));
+  }
+}
+
+void TimeChecker::CheckLengths(
+    const google::protobuf::RepeatedField<int64_t>& lengths,
+    const std::string& field, int64_t rows) {
+  if (lengths.empty()) return;
+  if (lengths.size() != sizes_.batch) {
+    violations_.Add(field, absl::StrCat(lengths.size(),
+                                        " entries, expected one per batch item "
+                                        "(",
+                                        sizes_.batch, ") or none"));
+    return;
+  }
+  int first = -1, bad = 0;
+  for (int i = 0; i < lengths.size(); ++i) {
+    if (lengths[i] >= 0 && lengths[i] <= rows) continue;
+    if (bad++ == 0) first = i;
+  }
+  if (bad > 0) {
+    violations_.Add(field,
+                    absl::StrCat("entry ", first, " is ", lengths[first],
+                                 ", expected 0 to ", rows),
+                    bad);
+  }
+}
+
+void TimeChecker::CheckFinite(const v1::TimeAxis& axis,
+                              const std::string& field, int64_t rows,
+                              const int64_t* lengths,
+                              absl::string_view validity) {
+  const bool per_item = axis.shape_size() == 2;
+  const auto time = [&](int64_t item, int64_t row) {
+    double value;
+    std::memcpy(&value,
+                axis.data().data() + 8 * ((per_item ? item * rows : 0) + row),
+                sizeof(value));
+    return value;
+  };
+  int64_t bad = 0, first_item = 0, first_row = 0;
+  for (int64_t item = 0; item < sizes_.batch; ++item) {
+    const int64_t end = lengths == nullptr ? rows : lengths[item];
+    for (int64_t row = 0; row < end; ++row) {
+      if (std::isfinite(time(item, row))) continue;
+      // What padding holds is nobody's business.
+      if (!validity.empty() && validity[item * rows + row] == 0) continue;
+      if (bad++ > 0) continue;
+      first_item = item;
+      first_row = row;
+    }
+  }
+  if (bad > 0) {
+    violations_.Add(
+        field + ".data",
+        absl::StrCat("item ", first_item, ", row ", first_row, " is ",
+                     time(first_item, first_row), ", expected finite"),
+        bad);
+  }
+}
+
+void TimeChecker::CheckFiniteTimes() {
+  if (request_.query_time().type() != v1::TIME_TYPE_F64 ||
+      request_.query_time().data().empty()) {
+    return;
+  }
+  const v1::Mask& mask = request_.mask();
+  const auto lengths = [](const auto& field) {
+    return field.empty() ? nullptr : field.data();
+  };
+  CheckFinite(request_.query_time(), "query_time", sizes_.queries,
+              lengths(mask.query_lengths()), "");
+  CheckFinite(request_.key_time(), "key_time", sizes_.keys,
+              lengths(mask.key_lengths()), mask.key_validity());
+}
+
+void TimeChecker::CheckMask() {
+  const v1::Mask& mask = request_.mask();
+  Expect(v1::Causality_IsValid(mask.causal()), "mask.causal",
+         absl::StrCat("unknown value ", static_cast<int>(mask.causal())));
+  const bool causal = mask.causal() == v1::CAUSALITY_TIME ||
+                      mask.causal() == v1::CAUSALITY_INDEX;
+  Expect(!mask.strict() || causal, "mask.strict",
+         "has no meaning without mask.causal");
+  const auto ticks = [](bool present, int64_t value) {
+    return present ? std::optional<int64_t>(value) : std::nullopt;
+  };
+  const auto time = [](bool present, double value) {
+    return present ? std::optional<double>(value) : std::nullopt;
+  };
+  CheckWindow(ticks(mask.has_past_ticks(), mask.past_ticks()),
+              time(mask.has_past_time(), mask.past_time()), "past");
+  CheckWindow(ticks(mask.has_future_ticks(), mask.future_ticks()),
+              time(mask.has_future_time(), mask.future_time()), "future");
+  CheckLengths(mask.query_lengths(), "mask.query_lengths", sizes_.queries);
+  CheckLengths(mask.key_lengths(), "mask.key_lengths", sizes_.keys);
+  const auto keys = wire::CheckedMultiply(sizes_.batch, sizes_.keys);
+  Expect(mask.key_validity().empty() || !keys ||
+             static_cast<int64_t>(mask.key_validity().size()) == *keys,
+         "mask.key_validity",
+         absl::StrCat(mask.key_validity().size(), " bytes, expected ",
+                      keys.value_or(0), " ([B,Lk])"));
+}
+
+}  // namespace
+
+void CheckTimes(const v1::AttendRequest& request, const RequestSizes& sizes,
+                Payload payload, Violations& violations) {
+  TimeChecker checker(request, sizes, payload, violations);
+  checker.CheckAxes();
+  checker.CheckMask();
+  // Times are read by sizes that must be right.
+  if (violations.empty()) checker.CheckFiniteTimes();
+}
+
+}  // namespace attnd::server

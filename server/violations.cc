@@ -1,0 +1,117 @@
+#include "server/violations.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "attnd/rpc/v1/error_details.pb.h"
+#include "server/status.h"
+#include "server/text.h"
+
+namespace attnd::server {
+namespace {
+
+// Room for the code, the message and ErrorInfo beside BadRequest.
+constexpr size_t kMaxViolationBytes = kMaxDetailsBytes - 1400;
+constexpr size_t kMaxFieldBytes = 120;
+constexpr size_t kMaxDescriptionBytes = 300;
+
+std::string Describe(const Violations::Violation& violation) {
+  std::string text = Clip(violation.description, kMaxDescriptionBytes);
+  if (violation.count > 1) {
+    absl::StrAppend(&text, " (first of ", violation.count, ")");
+  }
+  return text;
+}
+
+// "text; text; and N more", within kMaxMessageBytes.
+std::string JoinWithinLimit(absl::Span<const Violations::Violation> list) {
+  std::string message;
+  size_t shown = 0;
+  for (const auto& violation : list) {
+    const std::string part = absl::StrCat(shown == 0 ? "" : "; ",
+                                          Clip(violation.field, kMaxFieldBytes),
+                                          ": ", Describe(violation));
+    if (message.size() + part.size() > kMaxMessageBytes - 32) break;
+    message += part;
+    ++shown;
+  }
+  if (shown < list.size()) {
+    absl::StrAppend(&message, "; and ", list.size() - shown, " more");
+  }
+  return message;
+}
+
+rpc::v1::BadRequest ToBadRequest(absl::Span<const Violations::Violation> list) {
+  rpc::v1::BadRequest bad;
+  size_t bytes = 0, shown = 0;
+  for (const auto& violation : list) {
+    const std::string field = Clip(violation.field, kMaxFieldBytes);
+    const std::string description = Describe(violation);
+    bytes += field.size() + description.size() + 8;
+    if (bytes > kMaxViolationBytes) break;
+    auto* out = bad.add_field_violations();
+    out->set_field(field);
+    out->set_description(description);
+    ++shown;
+  }
+  if (shown < list.size()) {
+    bad.add_field_violations()->set_description(
+        absl::StrCat("and ", list.size() - shown, " more"));
+  }
+  return bad;
+}
+
+}  // namespace
+
+void Violations::Report(absl::string_view field, absl::string_view description,
+                        int64_t count, bool unserved) {
+  for (Violation& known : list_) {
+    if (known.field == field) {
+      known.count += count;
+      return;
+    }
+  }
+  list_.push_back({.field = std::string(field),
+                   .description = std::string(description),
+                   .count = count,
+                   .unserved = unserved});
+}
+
+void Violations::Add(absl::string_view field, absl::string_view description,
+                     int64_t count) {
+  Report(field, description, count, false);
+}
+
+void Violations::AddUnserved(absl::string_view field) {
+  Report(field, "not served yet", 1, true);
+}
+
+void Violations::AddStatus(const absl::Status& status, absl::string_view prefix,
+                           absl::string_view field) {
+  if (status.ok()) return;
+  const absl::string_view message = status.message();
+  const size_t colon = message.find(": ");
+  const absl::string_view path = message.substr(0, colon);
+  const bool has_path =
+      colon != absl::string_view::npos &&
+      path.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.[], ") ==
+          absl::string_view::npos;
+  if (has_path) {
+    Add(absl::StrCat(prefix, path), message.substr(colon + 2));
+  } else {
+    Add(absl::StrCat(prefix, field), message);
+  }
+}
+
+absl::Status Violations::ToStatus() const {
+  if (list_.empty()) return absl::OkStatus();
+  const bool unserved =
+      std::all_of(list_.begin(), list_.end(),
+                  [](const Violation& v) { return v.unserved; });
+  absl::Status status = Refuse(unserved ? Reason::kUnserved : Reason::kInvalid,
+                               JoinWithinLimit(list_));
+  AttachDetail("BadRequest", ToBadRequest(list_), status);
+  return status;
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,56 @@
+// All that is wrong with one request or configuration, told at once.
+#ifndef ATTND_SERVER_VIOLATIONS_H_
+#define ATTND_SERVER_VIOLATIONS_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/string_view.h"
+#include "absl/types/span.h"
+
+namespace attnd::server {
+
+// Violated fields in the order found.
+//
+// Reports on the same field are counted and the first description is kept, so
+// a mask of 100000 wrong entries is one violation with a count.
+class Violations {
+ public:
+  struct Violation {
+    std::string field;  // "query.shape", "encodings[1].blocks[0].rotary.base"
+    std::string description;
+    int64_t count = 1;
+    bool unserved = false;
+  };
+
+  void Add(absl::string_view field, absl::string_view description,
+           int64_t count = 1);
+  // The field means something that is not served yet.
+  void AddUnserved(absl::string_view field);
+  // Adds another list's violation as it is.
+  void Append(const Violation& violation) { list_.push_back(violation); }
+  // Adds a message of the form "path: text", as the kernels write them, with
+  // `prefix` before the path; a message without a path goes to `field`. Nothing
+  // for OK.
+  void AddStatus(const absl::Status& status, absl::string_view prefix,
+                 absl::string_view field);
+
+  bool empty() const { return list_.empty(); }
+  absl::Span<const Violation> list() const { return list_; }
+
+  // OK when empty. UNIMPLEMENTED when every field is merely unserved, else
+  // INVALID_ARGUMENT; both with BadRequest{all fields}, as far as they fit.
+  absl::Status ToStatus() const;
+
+ private:
+  void Report(absl::string_view field, absl::string_view description,
+              int64_t count, bool unserved);
+
+  std::vector<Violation> list_;
+};
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_VIOLATIONS_H_

@@ -1,0 +1,268 @@
+#include "server/yaml_proto.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "google/protobuf/descriptor.h"
+#include "server/text.h"
+
+namespace attnd::server {
+namespace {
+
+using google::protobuf::Descriptor;
+using google::protobuf::EnumDescriptor;
+using google::protobuf::EnumValueDescriptor;
+using google::protobuf::FieldDescriptor;
+using google::protobuf::Message;
+using google::protobuf::OneofDescriptor;
+using google::protobuf::Reflection;
+
+absl::string_view KindText(const YAML::Node& node) {
+  if (node.IsMap()) return "a mapping";
+  if (node.IsSequence()) return "a list";
+  return "a single value";
+}
+
+// The values of an enum as a configuration writes them: without the prefix that
+// all of them share ("PAIR_LAYOUT_"), lower case, UNSPECIFIED left out.
+std::vector<std::string> ShortNames(const EnumDescriptor& type) {
+  const std::string& zero = type.value(0)->name();
+  const size_t prefix = zero.size() - absl::string_view("UNSPECIFIED").size();
+  std::vector<std::string> names;
+  for (int i = 1; i < type.value_count(); ++i) {
+    names.push_back(absl::AsciiStrToLower(
+        absl::string_view(type.value(i)->name()).substr(prefix)));
+  }
+  return names;
+}
+
+const EnumValueDescriptor* FindEnumValue(const EnumDescriptor& type,
+                                         const std::string& text) {
+  if (const auto* value = type.FindValueByName(text)) return value;
+  const std::vector<std::string> names = ShortNames(type);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (absl::EqualsIgnoreCase(names[i], text)) {
+      return type.value(static_cast<int>(i) + 1);
+    }
+  }
+  return nullptr;
+}
+
+// A walk over one document.
+class Reader {
+ public:
+  Reader(SourceMap& sources, Violations& violations)
+      : sources_(sources), violations_(violations) {}
+
+  void ReadMessage(const YAML::Node& node, const std::string& path,
+                   Message& message);
+
+ private:
+  void ReadField(const YAML::Node& node, const std::string& path,
+                 const FieldDescriptor& field, Message& message);
+  void ReadList(const YAML::Node& node, const std::string& path,
+                const FieldDescriptor& field, Message& message);
+  // Sets a scalar field, or adds to a repeated one.
+  void ReadScalar(const YAML::Node& node, const std::string& path,
+                  const FieldDescriptor& field, Message& message);
+  void ReadEnum(const std::string& text, const std::string& path,
+                const FieldDescriptor& field, Message& message);
+  void ReportUnknownKey(const std::string& key, const std::string& path,
+                        const Descriptor& type);
+
+  SourceMap& sources_;
+  Violations& violations_;
+};
+
+void Reader::ReportUnknownKey(const std::string& key, const std::string& path,
+                              const Descriptor& type) {
+  std::vector<std::string> known;
+  for (int i = 0; i < type.field_count(); ++i) {
+    known.push_back(type.field(i)->name());
+  }
+  const absl::string_view nearest = Nearest(key, known);
+  violations_.Add(
+      path, nearest.empty()
+                ? absl::StrCat("unknown key; known here: ",
+                               absl::StrJoin(known, ", "))
+                : absl::StrCat("unknown key; did you mean ", nearest, "?"));
+}
+
+void Reader::ReadMessage(const YAML::Node& node, const std::string& path,
+                         Message& message) {
+  if (node.IsNull()) return;
+  const Descriptor& type = *message.GetDescriptor();
+  if (!node.IsMap()) {
+    violations_.Add(
+        path, absl::StrCat("expected a mapping with keys of ", type.name(),
+                           ", found ", KindText(node)));
+    return;
+  }
+  std::set<std::string> seen;
+  for (const auto& entry : node) {
+    const std::string key =
+        entry.first.IsScalar() ? entry.first.Scalar() : "(not a name)";
+    const std::string key_path = path.empty() ? key : path + "." + key;
+    sources_.Set(key_path, entry.first.Mark().line + 1);
+    const FieldDescriptor* field = type.FindFieldByName(key);
+    if (field == nullptr) {
+      ReportUnknownKey(key, key_path, type);
+    } else if (!seen.insert(key).second) {
+      violations_.Add(key_path, "given twice");
+    } else {
+      ReadField(entry.second, key_path, *field, message);
+    }
+  }
+}
+
+void Reader::ReadField(const YAML::Node& node, const std::string& path,
+                       const FieldDescriptor& field, Message& message) {
+  if (node.IsNull()) return;
+  const Reflection& reflection = *message.GetReflection();
+  if (const OneofDescriptor* oneof = field.real_containing_oneof()) {
+    if (reflection.HasOneof(message, oneof)) {
+      violations_.Add(
+          path, absl::StrCat(
+                    "excludes ",
+                    reflection.GetOneofFieldDescriptor(message, oneof)->name(),
+                    ", which is given too"));
+      return;
+    }
+  }
+  if (field.is_repeated()) {
+    ReadList(node, path, field, message);
+  } else if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+    ReadMessage(node, path, *reflection.MutableMessage(&message, &field));
+  } else {
+    ReadScalar(node, path, field, message);
+  }
+}
+
+void Reader::ReadList(const YAML::Node& node, const std::string& path,
+                      const FieldDescriptor& field, Message& message) {
+  if (!node.IsSequence()) {
+    violations_.Add(path,
+                    absl::StrCat("expected a list, found ", KindText(node)));
+    return;
+  }
+  for (size_t i = 0; i < node.size(); ++i) {
+    const std::string element = absl::StrCat(path, "[", i, "]");
+    sources_.Set(element, node[i].Mark().line + 1);
+    if (field.cpp_type() == FieldDescriptor::CPPTYPE_MESSAGE) {
+      ReadMessage(node[i], element,
+                  *message.GetReflection()->AddMessage(&message, &field));
+    } else {
+      ReadScalar(node[i], element, field, message);
+    }
+  }
+}
+
+void Reader::ReadEnum(const std::string& text, const std::string& path,
+                      const FieldDescriptor& field, Message& message) {
+  const EnumValueDescriptor* value = FindEnumValue(*field.enum_type(), text);
+  if (value == nullptr) {
+    violations_.Add(
+        path,
+        absl::StrCat("\"", Clip(text, 64), "\", expected one of ",
+                     absl::StrJoin(ShortNames(*field.enum_type()), ", ")));
+  } else if (field.is_repeated()) {
+    message.GetReflection()->AddEnum(&message, &field, value);
+  } else {
+    message.GetReflection()->SetEnum(&message, &field, value);
+  }
+}
+
+void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
+                        const FieldDescriptor& field, Message& message) {
+  if (!node.IsScalar()) {
+    violations_.Add(
+        path, absl::StrCat("expected a single value, found ", KindText(node)));
+    return;
+  }
+  const std::string& text = node.Scalar();
+  const Reflection& to = *message.GetReflection();
+  const bool add = field.is_repeated();
+  const auto expected = [&](absl::string_view what) {
+    violations_.Add(path,
+                    absl::StrCat("\"", Clip(text, 64), "\", expected ", what));
+  };
+  switch (field.cpp_type()) {
+    case FieldDescriptor::CPPTYPE_STRING:
+      add ? to.AddString(&message, &field, text)
+          : to.SetString(&message, &field, text);
+      return;
+    case FieldDescriptor::CPPTYPE_BOOL:
+      if (text != "true" && text != "false") return expected("true or false");
+      return to.SetBool(&message, &field, text == "true");
+    case FieldDescriptor::CPPTYPE_INT32: {
+      int32_t value;
+      if (!absl::SimpleAtoi(text, &value)) return expected("a 32-bit integer");
+      return add ? to.AddInt32(&message, &field, value)
+                 : to.SetInt32(&message, &field, value);
+    }
+    case FieldDescriptor::CPPTYPE_INT64: {
+      int64_t value;
+      if (!absl::SimpleAtoi(text, &value)) return expected("a 64-bit integer");
+      return add ? to.AddInt64(&message, &field, value)
+                 : to.SetInt64(&message, &field, value);
+    }
+    case FieldDescriptor::CPPTYPE_DOUBLE: {
+      double value;
+      if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
+        return expected("a finite number");
+      }
+      return add ? to.AddDouble(&message, &field, value)
+                 : to.SetDouble(&message, &field, value);
+    }
+    case FieldDescriptor::CPPTYPE_FLOAT: {
+      float value;
+      if (!absl::SimpleAtof(text, &value) || !std::isfinite(value)) {
+        return expected("a finite number");
+      }
+      return add ? to.AddFloat(&message, &field, value)
+                 : to.SetFloat(&message, &field, value);
+    }
+    case FieldDescriptor::CPPTYPE_ENUM:
+      return ReadEnum(text, path, field, message);
+    default:
+      return violations_.Add(path, "cannot be set in a configuration");
+  }
+}
+
+}  // namespace
+
+int SourceMap::Line(absl::string_view path) const {
+  while (!path.empty()) {
+    if (const auto it = lines_.find(path); it != lines_.end()) {
+      return it->second;
+    }
+    const size_t end = path.find_last_of(".[");
+    path = path.substr(0, end == absl::string_view::npos ? 0 : end);
+  }
+  return 0;
+}
+
+void ParseYaml(const std::string& text, Message& message, SourceMap& sources,
+               Violations& violations) {
+  try {
+    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
+    if (documents.size() > 1) {
+      violations.Add("", "several YAML documents, expected one");
+    } else if (!documents.empty()) {
+      Reader(sources, violations).ReadMessage(documents[0], "", message);
+    }
+  } catch (const YAML::Exception& error) {
+    sources.Set("(syntax)", error.mark.line + 1);
+    violations.Add("(syntax)", error.msg);
+  }
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,31 @@
+// Runs the attnctl binary as a user would.
+#ifndef ATTND_TESTS_CLIENT_ATTNCTL_PROCESS_H_
+#define ATTND_TESTS_CLIENT_ATTNCTL_PROCESS_H_
+
+#include <string>
+#include <vector>
+
+namespace attnd::client {
+
+struct ProcessResult {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+// Runs `program` (a path) with arguments, standard input empty, and waits.
+ProcessResult RunProcess(const std::string& program,
+                         const std::vector<std::string>& arguments);
+
+// Runs attnctl of this build: the path is compiled in.
+ProcessResult RunAttnctl(const std::vector<std::string>& arguments);
+
+// A fresh folder of this test's own, with a '/' at the end.
+std::string FreshFolder();
+
+// The last line of a text, without its line end.
+std::string LastLine(const std::string& text);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_TESTS_CLIENT_ATTNCTL_PROCESS_H_

@@ -1,0 +1,318 @@
+#include "server/config.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+
+namespace attnd::server {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr Machine kMachine = {.affinity_cpus = 3,
+                              .quota_cpus = 2.0,
+                              .memory_limit_bytes = int64_t{4} << 30,
+                              .memory_bytes = int64_t{64} << 30};
+
+absl::StatusOr<Config> Parse(const std::string& text) {
+  return ParseConfig(text, "a.yaml", kMachine);
+}
+
+std::string Faults(const std::string& text) {
+  const auto config = Parse(text);
+  EXPECT_FALSE(config.ok()) << "accepted:\n" << text;
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(config.status().message());
+}
+
+TEST(Config, EmptyFileMeansAllDefaults) {
+  const auto config = Parse("");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const v1::ServerConfig& c = config->effective;
+  EXPECT_EQ(c.listeners(0).address(), "0.0.0.0:50051");
+  EXPECT_EQ(c.admin().address(), "0.0.0.0:9464");
+  EXPECT_EQ(c.workers(), 2);
+  EXPECT_EQ(c.limits().message_bytes(), 134217728);
+  EXPECT_EQ(c.limits().queue_bytes(), int64_t{1} << 30);
+  EXPECT_EQ(c.limits().queue_worker_seconds(), 2);
+  EXPECT_EQ(c.limits().request_worker_seconds(), 60);
+  EXPECT_EQ(c.limits().batch(), 65536);
+  EXPECT_EQ(c.limits().rows(), 4194304);
+  EXPECT_EQ(c.limits().heads(), 1024);
+  EXPECT_EQ(c.limits().dim(), 1024);
+  EXPECT_EQ(c.limits().stream_inflight(), 16);
+  EXPECT_EQ(c.limits().streams_per_connection(), 32);
+  EXPECT_EQ(c.limits().deadline_seconds(), 300);
+  EXPECT_EQ(c.limits().queue_requests(), 4096);
+  EXPECT_EQ(c.drain().delay_seconds(), 5);
+  EXPECT_EQ(c.drain().grace_seconds(), 30);
+  EXPECT_EQ(c.log().access_lines_per_second(), 100);
+  EXPECT_FALSE(c.inline_encodings().allowed());
+}
+
+TEST(Config, ReadsEveryKindOfValue) {
+  const auto config = Parse(R"(
+listeners:
+  - address: 127.0.0.1:0
+  - {address: "unix:/tmp/a.sock", unix_mode: "0600"}
+workers: 7
+limits: {message_bytes: 1048576, deadline_seconds: 1.5}
+drain: {delay_seconds: 0}
+log: {format: text, level: LEVEL_DEBUG}
+verification: {skip_self_test: true}
+encodings:
+  - name: seasons
+    time_unit: 1d
+    two_sided: absolute_lag
+    blocks:
+      - rotation: {pair_layout: interleaved, periods: [365.25, -7]}
+    biases:
+      - alibi: {slopes: [0.01], two_sided: true}
+)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const v1::ServerConfig& c = config->effective;
+  EXPECT_EQ(c.listeners_size(), 2);
+  EXPECT_EQ(c.workers(), 7);
+  EXPECT_EQ(c.limits().deadline_seconds(), 1.5);
+  EXPECT_EQ(c.drain().delay_seconds(), 0);
+  EXPECT_EQ(c.log().format(), v1::Log::FORMAT_TEXT);
+  EXPECT_EQ(c.log().level(), v1::Log::LEVEL_DEBUG);
+  EXPECT_TRUE(c.verification().skip_self_test());
+  const v1::Encoding& encoding = c.encodings(0);
+  EXPECT_EQ(encoding.two_sided(), v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
+  EXPECT_EQ(encoding.blocks(0).rotation().periods(1), -7);
+}
+
+TEST(Config, UnknownKeysAreRefusedWithLineAndSuggestion) {
+  EXPECT_THAT(Faults("workers: 1\nlistners: []\n"),
+              AllOf(HasSubstr("a.yaml:2: listners: unknown key"),
+                    HasSubstr("did you mean listeners?")));
+  EXPECT_THAT(Faults(R"(encodings:
+  - name: rope
+    time_unit: 1s
+    blocks:
+      - rotary:
+          pair_layout: half_split
+          atention_factor: 1.0
+)"),
+              HasSubstr("a.yaml:7: "
+                        "encodings[0].blocks[0].rotary.atention_factor"));
+}
+
+TEST(Config, TypeErrorsHavePathAndLine) {
+  const std::string faults = Faults(R"(workers: many
+drain:
+  delay_seconds: [1]
+limits: 5
+verification: {skip_self_test: yes}
+log: {level: loud}
+encodings:
+  name: rope
+)");
+  EXPECT_THAT(faults, AllOf(HasSubstr("a.yaml:1: workers: \"many\""),
+                            HasSubstr("a.yaml:3: drain.delay_seconds"),
+                            HasSubstr("a.yaml:4: limits: expected a mapping"),
+                            HasSubstr("a.yaml:5: verification.skip_self_test"),
+                            HasSubstr("a.yaml:6: log.level: \"loud\", expected "
+                                      "one of debug, info"),
+                            HasSubstr("a.yaml:7: encodings: expected a list")));
+}
+
+TEST(Config, SyntaxErrorsHaveALine) {
+  EXPECT_THAT(Faults("workers: 1\n  drain: {\n"), HasSubstr("a.yaml:2:"));
+}
+
+TEST(Config, KeysGivenTwiceAreRefused) {
+  EXPECT_THAT(Faults("workers: 1\nworkers: 2\n"),
+              HasSubstr("a.yaml:2: workers: given twice"));
+  EXPECT_THAT(Faults("workers: 1\n---\nworkers: 2\n"),
+              HasSubstr("several YAML documents"));
+}
+
+TEST(Config, LimitsAreChecked) {
+  EXPECT_THAT(Faults("limits: {message_bytes: 4294967296}"),
+              HasSubstr("limits.message_bytes"));
+  EXPECT_THAT(
+      Faults("limits: {rows: -1, deadline_seconds: .inf}"),
+      AllOf(HasSubstr("limits.rows"), HasSubstr("limits.deadline_seconds")));
+  EXPECT_THAT(Faults("workers: -2"), HasSubstr("workers"));
+  EXPECT_THAT(Faults("drain: {grace_seconds: -1}"),
+              HasSubstr("drain.grace_seconds"));
+}
+
+TEST(Config, AddressesAreChecked) {
+  EXPECT_THAT(Faults("listeners: [{address: localhost}]"),
+              HasSubstr("listeners[0].address"));
+  EXPECT_THAT(Faults("listeners: [{address: 'h:70000'}]"),
+              HasSubstr("listeners[0].address"));
+  EXPECT_THAT(Faults("admin: {address: nowhere}"), HasSubstr("admin.address"));
+  EXPECT_TRUE(Parse("admin: {address: 'off'}").ok());
+}
+
+TEST(Config, WhatIsNotServedYetIsRefusedByName) {
+  for (const auto& [text, field] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+           {"listeners: [{address: 'a:1', tls: {key_file: k}}]",
+            "listeners[0].tls"},
+           {"tenants: {metadata_key: t}", "tenants"},
+           {"security: {bearer_token_file: t}", "security"},
+           {"verification: {shadow_one_in: 10}", "verification.shadow_one_in"},
+       }) {
+    EXPECT_THAT(Faults(text),
+                HasSubstr(absl::StrCat(field, ": not served yet")));
+  }
+}
+
+TEST(ConfigEncodings, NeedATimeUnit) {
+  EXPECT_THAT(Faults("encodings:\n  - name: a\n    biases: [{alibi: {}}]\n"),
+              AllOf(HasSubstr("a.yaml:2: encodings[0].time_unit"),
+                    HasSubstr("required")));
+  EXPECT_THAT(Faults("encodings: [{name: a, time_unit: 1q, biases: "
+                     "[{alibi: {}}]}]"),
+              HasSubstr("encodings[0].time_unit"));
+  EXPECT_TRUE(Parse("encodings: [{name: plain}]").ok());
+}
+
+TEST(ConfigEncodings, NamesAreUniqueAndPlain) {
+  EXPECT_THAT(Faults("encodings: [{name: a}, {name: a}]"),
+              HasSubstr("encodings[1].name: \"a\" is taken"));
+  EXPECT_THAT(Faults("encodings: [{name: nope}]"), HasSubstr("no encoding"));
+  EXPECT_THAT(Faults("encodings: [{name: 'a b'}]"),
+              HasSubstr("encodings[0].name"));
+  EXPECT_THAT(Faults("encodings: [{}]"), HasSubstr("encodings[0].name"));
+}
+
+std::string Encoding(const std::string& rest) {
+  return absl::StrCat("encodings:\n  - name: a\n    time_unit: 1s\n    ", rest,
+                      "\n");
+}
+
+TEST(ConfigEncodings, BadNumbersAreRefused) {
+  EXPECT_THAT(
+      Faults(Encoding("biases: [{alibi: {slopes: [-1]}}]")),
+      HasSubstr("a.yaml:4: encodings[0].biases[0].alibi.slopes[0]: -1"));
+  EXPECT_THAT(Faults(Encoding("biases: [{alibi: {slopes: [.nan]}}]")),
+              HasSubstr("encodings[0].biases[0].alibi.slopes[0]"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{rotary: {base: -1, pair_layout: "
+                              "half_split}}]")),
+              HasSubstr("encodings[0].blocks[0].rotary.base"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{rotary: {rotary_dim: 3, pair_layout: "
+                              "half_split}}]")),
+              HasSubstr("encodings[0].blocks[0].rotary.rotary_dim"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{rotation: {periods: [0], pair_layout: "
+                              "half_split}}]")),
+              HasSubstr("encodings[0].blocks[0].rotation.periods[0]"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{dense: {dim: 2, matrix: [.nan, 0, 0, "
+                              "-1]}}]")),
+              HasSubstr("encodings[0].blocks[0].dense.matrix[0]"));
+}
+
+TEST(ConfigEncodings, TheLayoutIsNeverGuessed) {
+  EXPECT_THAT(Faults(Encoding("blocks: [{rotary: {}}]")),
+              HasSubstr("rotary.pair_layout: required"));
+}
+
+TEST(ConfigEncodings, OneKindPerBlock) {
+  EXPECT_THAT(Faults(Encoding("blocks: [{identity: {width: 2}, rotary: {}}]")),
+              HasSubstr("encodings[0].blocks[0].rotary: excludes identity"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{}]")),
+              HasSubstr("names no kind of block"));
+  EXPECT_THAT(Faults(Encoding("blocks: [{rotation: {frequencies: [1], periods: "
+                              "[1], pair_layout: half_split}}]")),
+              HasSubstr("exactly one of"));
+}
+
+TEST(ConfigEncodings, UnservedPartsAreNamed) {
+  for (const auto& [text, field] :
+       std::initializer_list<std::pair<const char*, const char*>>{
+           {"per_head: [{}]", "per_head"},
+           {"absolutes: [{sinusoidal: {order: interleaved}}]", "absolutes"},
+           {"basis: {dim: 2}", "basis"},
+           {"query_temperature: {form: log_length}", "query_temperature"},
+           {"coordinate_units: [1s]", "coordinate_units"},
+           {"preset: {fox: {}}", "preset"},
+           {"angle_precision: hf_fp32", "angle_precision"},
+           {"blocks: [{component_decay: {rates: [1]}}]",
+            "blocks[0].component_decay"},
+           {"blocks: [{damped_rotation: {}}]", "blocks[0].damped_rotation"},
+           {"blocks: [{real_jordan: {size: 2}}]", "blocks[0].real_jordan"},
+           {"blocks: [{complex_jordan: {}}]", "blocks[0].complex_jordan"},
+           {"blocks: [{dense: {}}]", "blocks[0].dense"},
+           {"blocks: [{skew_rank2: {}}]", "blocks[0].skew_rank2"},
+           {"blocks: [{identity: {width: 1}, coordinate: 1}]",
+            "blocks[0].coordinate"},
+           {"blocks: [{identity: {width: 1}, clock: request}]",
+            "blocks[0].clock"},
+           {"blocks: [{identity: {width: 1}, averaged: true}]",
+            "blocks[0].averaged"},
+           {"blocks: [{rotary: {linear: {factor: 2}, pair_layout: "
+            "half_split}}]",
+            "blocks[0].rotary.linear"},
+           {"blocks: [{rotary: {yarn: {factor: 2}, pair_layout: half_split}}]",
+            "blocks[0].rotary.yarn"},
+           {"blocks: [{rotary: {rope_scaling: {type: yarn}}}]",
+            "blocks[0].rotary.rope_scaling"},
+           {"blocks: [{rotary: {axes: {sections: [1]}, pair_layout: "
+            "half_split}}]",
+            "blocks[0].rotary.axes"},
+           {"blocks: [{rotation: {frequency_vectors: [1]}}]",
+            "blocks[0].rotation.frequency_vectors"},
+           {"biases: [{kerple: {form: log}}]", "biases[0].kerple"},
+           {"biases: [{t5_buckets: {}}]", "biases[0].t5_buckets"},
+           {"biases: [{lag_table: {lags: [0]}}]", "biases[0].lag_table"},
+       }) {
+    EXPECT_THAT(
+        Faults(Encoding(text)),
+        HasSubstr(absl::StrCat("encodings[0].", field, ": not served yet")));
+  }
+}
+
+TEST(ConfigEncodings, SlopesForAnOddNumberOfHeadsLoad) {
+  EXPECT_TRUE(
+      Parse(Encoding("biases: [{alibi: {slopes: [1, 2, 3, 4, 5, 6, 7]}}]"))
+          .ok());
+  EXPECT_TRUE(Parse(Encoding("blocks: [{identity: {width: 3}}, {rotary: "
+                             "{pair_layout: half_split}}]"))
+                  .ok());
+}
+
+TEST(Config, TextOfTheEffectiveConfigurationLoadsAsTheSame) {
+  const auto config = Parse(R"(
+workers: 2
+encodings:
+  - name: rope
+    time_unit: 1s
+    blocks: [{rotary: {base: 1000, pair_layout: half_split}}]
+)");
+  ASSERT_TRUE(config.ok()) << config.status();
+  const auto again = Parse(ConfigText(*config));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(again->hash, config->hash);
+  EXPECT_EQ(config->hash.size(), 64u);
+}
+
+TEST(Config, TheHashFollowsTheMeaning) {
+  EXPECT_EQ(Parse("workers: 2")->hash, Parse("{\"workers\": 2}")->hash);
+  EXPECT_NE(Parse("workers: 2")->hash, Parse("workers: 3")->hash);
+}
+
+TEST(Config, ManyFaultsAreCounted) {
+  std::string text = "encodings:\n";
+  for (int i = 0; i < 100; ++i) absl::StrAppend(&text, "  - {bad: 1}\n");
+  const std::string faults = Faults(text);
+  EXPECT_THAT(faults, HasSubstr("... and 180 more"));
+}
+
+TEST(Config, AMissingFileSaysSo) {
+  const auto config = LoadConfig("/nonexistent/attnd.yaml", kMachine);
+  EXPECT_EQ(config.status().code(), absl::StatusCode::kNotFound);
+  EXPECT_FALSE(LoadConfig("/", kMachine).ok());
+}
+
+}  // namespace
+}  // namespace attnd::server

@@ -1,0 +1,567 @@
+#include "server/decode.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+#include <string>
+
+#include "server/config.h"
+#include "server/status.h"
+#include "tests/server/requests.h"
+
+namespace attnd::server {
+namespace {
+
+using ::attnd::testing::MakeRequest;
+using ::attnd::testing::SetReal;
+using ::attnd::testing::SetTensor;
+using ::attnd::testing::SetTicks;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+class DecodeTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<DecodedRequest> Try(Payload payload = Payload::kPresent) {
+    return Decode(request_,
+                  {.encodings = catalog_,
+                   .limits = config_.effective.limits(),
+                   .inline_encodings_allowed = inline_allowed_},
+                  payload);
+  }
+  void ExpectAccepted() {
+    const auto decoded = Try();
+    ASSERT_TRUE(decoded.ok()) << decoded.status();
+    const auto plan = Plan::Make(decoded->problem);
+    EXPECT_TRUE(plan.ok()) << plan.status();
+  }
+  void ExpectRefused(absl::StatusCode code, const std::string& text) {
+    const auto decoded = Try();
+    ASSERT_FALSE(decoded.ok()) << "accepted; expected: " << text;
+    EXPECT_EQ(decoded.status().code(), code) << decoded.status();
+    EXPECT_THAT(std::string(decoded.status().message()), HasSubstr(text));
+  }
+  void ExpectInvalid(const std::string& text) {
+    ExpectRefused(absl::StatusCode::kInvalidArgument, text);
+  }
+  void ExpectUnserved(const std::string& field) {
+    ExpectRefused(absl::StatusCode::kUnimplemented, field + ": not served yet");
+  }
+  void SetTimes() {
+    SetTicks({10, 20}, v1::TICK_UNIT_SECONDS, *request_.mutable_query_time());
+    SetTicks({0, 10, 20}, v1::TICK_UNIT_SECONDS, *request_.mutable_key_time());
+  }
+  void SetRealTimes(const std::vector<double>& query,
+                    const std::vector<double>& key) {
+    SetReal(query, *request_.mutable_query_time());
+    SetReal(key, *request_.mutable_key_time());
+  }
+
+  const Config config_ = *ParseConfig(R"(
+encodings:
+  - {name: alibi, time_unit: 1s, biases: [{alibi: {}}]}
+  - {name: rope, time_unit: 1s, blocks: [{rotary: {pair_layout: half_split}}]}
+  - {name: steps, time_unit: position, biases: [{alibi: {}}]}
+  - {name: two, time_unit: 1s, biases: [{alibi: {slopes: [1, 2]}}]}
+)",
+                                      "a.yaml", Machine{});
+  const EncodingCatalog catalog_{config_.effective.encodings(), 4};
+  bool inline_allowed_ = false;
+  // B1 H1 Lq2 Lk3 D4.
+  v1::AttendRequest request_ = MakeRequest({});
+};
+
+TEST_F(DecodeTest, AcceptsThePlainest) {
+  const auto decoded = Try();
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_EQ(decoded->encoding_name, "nope");
+  EXPECT_EQ(decoded->problem.encoder, nullptr);
+  EXPECT_FLOAT_EQ(decoded->problem.scale, 0.5);
+  EXPECT_EQ(decoded->reply.output, 8);
+  EXPECT_EQ(decoded->reply.lse, 0);
+  EXPECT_TRUE(decoded->problem.outputs.output);
+}
+
+TEST_F(DecodeTest, EmptyRequestsNameWhatIsMissing) {
+  request_.Clear();
+  ExpectInvalid("query: required; key: required; value: required");
+}
+
+TEST_F(DecodeTest, ShapesThatLie) {
+  const struct {
+    std::vector<int64_t> shape;
+    const char* text;
+  } cases[] = {
+      {{1, 1, -1, 4}, "key.shape: axis L is -1"},
+      {{65536, 65536, 65536, 65536}, "key.shape"},
+      {{1, 1, 3}, "key.shape: 3 axes, expected 4"},
+      {{1, 1, 3, 4, 1}, "key.shape: 5 axes, expected 4"},
+      {{1, 1, 3, 5}, "key.shape: axis D is 5"},
+      {{2, 1, 3, 4}, "key.shape: axis B is 2"},
+      {{1, 1, 4, 4}, "value.shape: axis L is 3, but that of key is 4"},
+      {{1, 0, 3, 4}, "key.shape: axis H is 0"},
+      {{1, 1, 3, 0}, "key.shape: axis D is 0"},
+      {{}, "key.shape: 0 axes"},
+      {{INT64_MAX, INT64_MAX, 0, INT64_MAX}, "key.shape"},
+  };
+  for (const auto& c : cases) {
+    request_ = MakeRequest({});
+    request_.mutable_key()->mutable_shape()->Clear();
+    request_.mutable_key()->mutable_shape()->Add(c.shape.begin(),
+                                                 c.shape.end());
+    ExpectInvalid(c.text);
+  }
+}
+
+TEST_F(DecodeTest, ByteCountsAreExact) {
+  for (const size_t bytes : {0u, 20u, 47u, 49u, 52u}) {
+    request_.mutable_key()->set_data(std::string(bytes, 'x'));
+    ExpectInvalid(absl::StrCat("key.data: ", bytes,
+                               " bytes, expected 48 (f32 [1,1,3,4])"));
+  }
+}
+
+TEST_F(DecodeTest, HeadsMustDivide) {
+  request_ = MakeRequest({.query_heads = 3, .kv_heads = 2});
+  ExpectInvalid("key.shape: axis H is 2, which does not divide the query's 3");
+  request_ = MakeRequest({.query_heads = 6, .kv_heads = 2});
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, AxesByLayout) {
+  // [B,L,H,D] with L = 2, H = 6.
+  request_ = MakeRequest({.query_heads = 6, .kv_heads = 2, .queries = 2});
+  v1::Tensor& query = *request_.mutable_query();
+  query.set_layout(v1::LAYOUT_BLHD);
+  query.mutable_shape()->SwapElements(1, 2);
+  ExpectAccepted();
+  const auto decoded = Try();
+  EXPECT_EQ(decoded->sizes.query_heads, 6);
+  EXPECT_EQ(decoded->sizes.queries, 2);
+}
+
+TEST_F(DecodeTest, EnumsOutOfRange) {
+  request_.mutable_query()->set_dtype(static_cast<v1::DType>(99));
+  request_.mutable_key()->set_dtype(v1::DTYPE_UNSPECIFIED);
+  request_.mutable_value()->set_layout(static_cast<v1::Layout>(7));
+  request_.mutable_mask()->set_causal(static_cast<v1::Causality>(9));
+  request_.set_kind(static_cast<v1::AttentionKind>(5));
+  request_.set_compute(static_cast<v1::ComputePrecision>(5));
+  request_.set_two_sided(static_cast<v1::TwoSidedRule>(5));
+  request_.set_output_dtype(static_cast<v1::DType>(5));
+  request_.add_outputs(v1::OUTPUT_UNSPECIFIED);
+  const absl::Status status = Try().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  for (const char* field :
+       {"query.dtype: 99", "key.dtype: 0", "value.layout", "mask.causal",
+        "kind", "compute", "two_sided", "output_dtype", "outputs"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(field));
+  }
+}
+
+TEST_F(DecodeTest, LimitsAreNamed) {
+  request_ = MakeRequest({.dim = 1025});
+  ExpectInvalid("query.shape: axis D is 1025, expected 1 to 1024 (limits.dim)");
+  request_ = MakeRequest({.query_heads = 1025});
+  ExpectInvalid("(limits.heads)");
+  request_ = MakeRequest(
+      {.batch = 65537, .queries = 1, .keys = 1, .dim = 1, .value_dim = 1});
+  ExpectInvalid("(limits.batch)");
+}
+
+TEST_F(DecodeTest, EmptyAxesAreFineWhereTheyMeanSomething) {
+  for (const testing::Sizes& sizes :
+       {testing::Sizes{.batch = 0}, testing::Sizes{.queries = 0},
+        testing::Sizes{.keys = 0}, testing::Sizes{.value_dim = 0}}) {
+    request_ = MakeRequest(sizes);
+    ExpectAccepted();
+  }
+}
+
+TEST_F(DecodeTest, TimesComeInPairs) {
+  SetTicks({10, 20}, v1::TICK_UNIT_SECONDS, *request_.mutable_query_time());
+  ExpectInvalid("key_time: required");
+  request_.clear_query_time();
+  SetTicks({0, 1, 2}, v1::TICK_UNIT_SECONDS, *request_.mutable_key_time());
+  ExpectInvalid("query_time: required");
+}
+
+TEST_F(DecodeTest, TimesMustAgree) {
+  SetTimes();
+  request_.mutable_key_time()->set_units(0, v1::TICK_UNIT_MILLISECONDS);
+  ExpectInvalid("key_time.units");
+  SetTimes();
+  SetReal({0, 1, 2}, *request_.mutable_key_time());
+  ExpectInvalid("key_time.type");
+}
+
+TEST_F(DecodeTest, TickUnitsAreRequired) {
+  SetTimes();
+  request_.mutable_query_time()->clear_units();
+  ExpectInvalid("query_time.units: required");
+  SetTimes();
+  request_.mutable_query_time()->set_units(0, v1::TICK_UNIT_UNSPECIFIED);
+  ExpectInvalid("query_time.units");
+  SetRealTimes({1, 2}, {0, 1, 2});  // none: seconds
+  ExpectAccepted();
+  request_.mutable_query_time()->add_units(v1::TICK_UNIT_NANOSECONDS);
+  ExpectInvalid("query_time.units");
+}
+
+TEST_F(DecodeTest, TimeShapes) {
+  SetTimes();
+  SetTicks({0, 10, 20, 30}, v1::TICK_UNIT_SECONDS,
+           *request_.mutable_key_time());
+  ExpectInvalid("key_time.shape: [4], expected [3] or [1,3]");
+  SetTimes();
+  request_.mutable_key_time()->set_data("1234567");
+  ExpectInvalid("key_time.data: 7 bytes, expected 24");
+  SetTimes();
+  request_.mutable_key_time()->mutable_shape()->Clear();
+  request_.mutable_key_time()->add_shape(1);
+  request_.mutable_key_time()->add_shape(3);
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, NanTimesAreRefusedWhereValid) {
+  SetRealTimes({1, kNan}, {0, kInfinity, 2});
+  const absl::Status status = Try().status();
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("query_time.data: item 0, row 1 is nan"),
+                    HasSubstr("key_time.data: item 0, row 1 is inf")));
+  // Padding may hold anything.
+  request_.mutable_mask()->add_query_lengths(1);
+  request_.mutable_mask()->set_key_validity(std::string("\1\0\1", 3));
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, ManyNansAreOneViolationWithACount) {
+  request_ =
+      MakeRequest({.queries = 1, .keys = 100000, .dim = 1, .value_dim = 1});
+  SetRealTimes({0}, std::vector<double>(100000, kNan));
+  ExpectInvalid(
+      "key_time.data: item 0, row 0 is nan, expected finite (first "
+      "of 100000)");
+}
+
+TEST_F(DecodeTest, Windows) {
+  SetTimes();
+  request_.mutable_mask()->set_past_ticks(5);
+  request_.mutable_mask()->set_future_ticks(0);
+  ExpectAccepted();
+  request_.mutable_mask()->set_past_ticks(-5);
+  ExpectInvalid("mask.past_ticks: -5, expected >= 0");
+  request_.mutable_mask()->clear_past_ticks();
+  request_.mutable_mask()->set_past_time(1);
+  ExpectInvalid("mask.past_time: times are integer: use past_ticks");
+  request_.mutable_mask()->Clear();
+  SetRealTimes({1, 2}, {0, 1, 2});
+  request_.mutable_mask()->set_future_ticks(1);
+  ExpectInvalid("mask.future_ticks: times are F64: use future_time");
+  request_.mutable_mask()->clear_future_ticks();
+  request_.mutable_mask()->set_future_time(kNan);
+  ExpectInvalid("mask.future_time: nan");
+  request_.mutable_mask()->set_future_time(kInfinity);
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, LengthsAndValidity) {
+  request_.mutable_mask()->add_query_lengths(3);
+  ExpectInvalid("mask.query_lengths: entry 0 is 3, expected 0 to 2");
+  request_.mutable_mask()->set_query_lengths(0, 1);
+  request_.mutable_mask()->add_key_lengths(1);
+  request_.mutable_mask()->add_key_lengths(1);
+  ExpectInvalid("mask.key_lengths: 2 entries, expected one per batch item (1)");
+  request_.mutable_mask()->clear_key_lengths();
+  request_.mutable_mask()->set_key_validity("1234");
+  ExpectInvalid("mask.key_validity: 4 bytes, expected 3");
+}
+
+TEST_F(DecodeTest, AHundredThousandWrongEntriesAreOneViolation) {
+  request_ = MakeRequest(
+      {.batch = 60000, .queries = 1, .keys = 1, .dim = 1, .value_dim = 1});
+  for (int i = 0; i < 60000; ++i) request_.mutable_mask()->add_key_lengths(7);
+  ExpectInvalid(
+      "mask.key_lengths: entry 0 is 7, expected 0 to 1 (first of "
+      "60000)");
+}
+
+TEST_F(DecodeTest, StrictNeedsCausality) {
+  request_.mutable_mask()->set_strict(true);
+  ExpectInvalid("mask.strict");
+  request_.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, IndexCausalityNeedsNoTimes) {
+  request_.mutable_mask()->set_causal(v1::CAUSALITY_INDEX);
+  ExpectAccepted();
+  EXPECT_TRUE(Try()->problem.mask.causal);
+  SetTimes();
+  ExpectUnserved("mask.causal");
+}
+
+TEST_F(DecodeTest, BiasShapes) {
+  SetTensor({1, 1, 2, 3}, std::vector<float>(6, 0), *request_.mutable_bias());
+  ExpectAccepted();
+  SetTensor({1, 1, 1, 1}, {0}, *request_.mutable_bias());
+  ExpectAccepted();
+  SetTensor({1, 1, 3, 3}, std::vector<float>(9, 0), *request_.mutable_bias());
+  ExpectInvalid("bias.shape: [1,1,3,3], expected B|1=1, Hq|1=1, Lq|1=2");
+}
+
+TEST_F(DecodeTest, ScaleMustBeFinite) {
+  request_.set_scale(static_cast<float>(kInfinity));
+  ExpectInvalid("scale");
+  request_.set_scale(-2);
+  ExpectAccepted();
+}
+
+TEST_F(DecodeTest, RequestIdIsBounded) {
+  request_.set_request_id(std::string(129, 'a'));
+  ExpectInvalid("request_id: 129 bytes");
+}
+
+TEST_F(DecodeTest, UnknownEncodings) {
+  request_.set_encoding("ropee");
+  ExpectRefused(absl::StatusCode::kNotFound, "did you mean \"rope\"?");
+  // Beside other faults it is one of them.
+  request_.mutable_key()->set_data("");
+  ExpectInvalid("encoding: \"ropee\" is not configured");
+}
+
+TEST_F(DecodeTest, EncodingsThatDoNotFit) {
+  request_.set_encoding("two");
+  ExpectInvalid("encoding: \"two\" does not fit");
+  request_ = MakeRequest({.dim = 3});
+  request_.set_encoding("rope");
+  ExpectInvalid("encoding: \"rope\" does not fit");
+}
+
+TEST_F(DecodeTest, PositionEncodingsRefuseRealUnits) {
+  request_.set_encoding("steps");
+  request_.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  ExpectAccepted();
+  SetTimes();
+  ExpectInvalid("send ticks in POSITIONS");
+  ExpectInvalid("give the encoding a time_unit");
+  request_.mutable_query_time()->set_units(0, v1::TICK_UNIT_POSITIONS);
+  request_.mutable_key_time()->set_units(0, v1::TICK_UNIT_POSITIONS);
+  ExpectAccepted();
+  SetRealTimes({1, 2}, {0, 1, 2});
+  ExpectInvalid("send ticks in POSITIONS");
+}
+
+TEST_F(DecodeTest, TickRatios) {
+  request_.set_encoding("alibi");
+  EXPECT_EQ(Try()->problem.encoder->ratio(), kPositionRatio);
+  SetTimes();
+  request_.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  EXPECT_DOUBLE_EQ(Try()->problem.encoder->ratio().units_per_tick(), 1);
+  request_.mutable_query_time()->set_units(0, v1::TICK_UNIT_MICROSECONDS);
+  request_.mutable_key_time()->set_units(0, v1::TICK_UNIT_MICROSECONDS);
+  EXPECT_DOUBLE_EQ(Try()->problem.encoder->ratio().units_per_tick(), 1e-6);
+  request_.mutable_query_time()->set_units(0, v1::TICK_UNIT_POSITIONS);
+  request_.mutable_key_time()->set_units(0, v1::TICK_UNIT_POSITIONS);
+  EXPECT_DOUBLE_EQ(Try()->problem.encoder->ratio().units_per_tick(), 1);
+}
+
+TEST_F(DecodeTest, TheRequestMayChooseTheTwoSidedRule) {
+  request_.set_encoding("alibi");
+  EXPECT_TRUE(Try()->problem.encoder->one_sided());
+  request_.set_two_sided(v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
+  EXPECT_FALSE(Try()->problem.encoder->one_sided());
+}
+
+TEST_F(DecodeTest, InlineEncodings) {
+  v1::Encoding& encoding = *request_.mutable_inline_encoding();
+  encoding.set_time_unit("1s");
+  encoding.add_biases()->mutable_alibi()->set_two_sided(true);
+  ExpectRefused(absl::StatusCode::kPermissionDenied, "inline_encoding");
+  inline_allowed_ = true;
+  ExpectAccepted();
+  EXPECT_EQ(Try()->encoding_name, "inline");
+  EXPECT_EQ(catalog_.inline_encoders().size(), 1u);
+  encoding.add_biases()->mutable_kerple();
+  ExpectUnserved("inline_encoding.biases[1].kerple");
+  encoding.mutable_biases()->RemoveLast();
+  encoding.clear_time_unit();
+  ExpectInvalid("inline_encoding.time_unit: required");
+}
+
+TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
+  const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
+      fields[] = {
+          {"query_clock", [](auto& r) { r.mutable_query_clock(); }},
+          {"key_clock", [](auto& r) { r.mutable_key_clock(); }},
+          {"mask.past_keys",
+           [](auto& r) { r.mutable_mask()->set_past_keys(0); }},
+          {"mask.future_keys",
+           [](auto& r) { r.mutable_mask()->set_future_keys(3); }},
+          {"mask.prefix", [](auto& r) { r.mutable_mask()->set_prefix(1); }},
+          {"mask.query_offsets",
+           [](auto& r) { r.mutable_mask()->add_query_offsets(0); }},
+          {"mask.key_offsets",
+           [](auto& r) { r.mutable_mask()->add_key_offsets(0); }},
+          {"mask.value_channel_mask",
+           [](auto& r) { r.mutable_mask()->set_value_channel_mask("1"); }},
+          {"mask.key_ranges",
+           [](auto& r) { r.mutable_mask()->add_key_ranges(); }},
+          {"mask.sinks", [](auto& r) { r.mutable_mask()->add_sinks(1); }},
+          {"softcap", [](auto& r) { r.set_softcap(30); }},
+          {"gates", [](auto& r) { r.mutable_gates(); }},
+          {"kind", [](auto& r) { r.set_kind(v1::ATTENTION_KIND_LINEAR); }},
+          {"linear", [](auto& r) { r.mutable_linear(); }},
+          {"compute",
+           [](auto& r) { r.set_compute(v1::COMPUTE_PRECISION_BF16); }},
+          {"prune_tolerance", [](auto& r) { r.set_prune_tolerance(1e-6); }},
+          {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_KEY_MASS); }},
+          {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_ENTROPY); }},
+          {"outputs",
+           [](auto& r) {
+             r.add_outputs(v1::OUTPUT_TOP_K);
+             r.set_top_k(4);
+           }},
+          {"output_dtype", [](auto& r) { r.set_output_dtype(v1::DTYPE_BF16); }},
+          {"top_k", [](auto& r) { r.set_top_k(4); }},
+          {"priority", [](auto& r) { r.set_priority(3); }},
+      };
+  for (const auto& [field, set] : fields) {
+    request_ = MakeRequest({});
+    set(request_);
+    ExpectUnserved(field);
+  }
+}
+
+TEST_F(DecodeTest, SixteenBitTensorsAreNotServedYet) {
+  for (const v1::DType dtype : {v1::DTYPE_BF16, v1::DTYPE_F16}) {
+    request_ = MakeRequest({});
+    for (v1::Tensor* tensor : {request_.mutable_query(), request_.mutable_key(),
+                               request_.mutable_value()}) {
+      tensor->set_dtype(dtype);
+      tensor->mutable_data()->resize(tensor->data().size() / 2);
+    }
+    ExpectUnserved("query.dtype");
+  }
+}
+
+TEST_F(DecodeTest, SeveralCoordinatesAreNotServedYet) {
+  SetTimes();
+  request_.mutable_query_time()->set_coordinates(2);
+  request_.mutable_key_time()->set_coordinates(2);
+  ExpectUnserved("query_time.coordinates");
+}
+
+TEST_F(DecodeTest, NonsenseInUnservedFieldsIsInvalid) {
+  request_.set_softcap(-1);
+  ExpectInvalid("softcap");
+  request_ = MakeRequest({});
+  request_.set_prune_tolerance(kNan);
+  ExpectInvalid("prune_tolerance");
+  request_ = MakeRequest({});
+  request_.set_priority(11);
+  ExpectInvalid("priority");
+  request_ = MakeRequest({});
+  request_.add_outputs(v1::OUTPUT_TOP_K);
+  ExpectInvalid("top_k");
+}
+
+TEST_F(DecodeTest, AllFieldsAtOnce) {
+  request_.mutable_query()->set_data("");
+  request_.mutable_value()->clear_shape();
+  request_.set_scale(static_cast<float>(kNan));
+  request_.mutable_mask()->add_sinks(1);
+  const absl::Status status = Try().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("query.data"), HasSubstr("value.shape"),
+                    HasSubstr("scale"), HasSubstr("mask.sinks")));
+}
+
+TEST_F(DecodeTest, RepliesThatCannotBeSentAreRefusedByShape) {
+  request_ = MakeRequest(
+      {.queries = 100000, .keys = 100000, .dim = 1, .value_dim = 1});
+  request_.add_outputs(v1::OUTPUT_SCORES);
+  const absl::Status status = Try().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("40000001024 bytes"), HasSubstr("134217728")));
+  EXPECT_FALSE(ToRpcError(status).retry_delay);
+}
+
+TEST_F(DecodeTest, EstimatesNeedShapesAlone) {
+  const int64_t flops = Plan::Make(Try()->problem)->flops();
+  for (v1::Tensor* tensor : {request_.mutable_query(), request_.mutable_key(),
+                             request_.mutable_value()}) {
+    tensor->clear_data();
+  }
+  const auto decoded = Try(Payload::kAbsent);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const auto plan = Plan::Make(decoded->problem);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->flops(), flops);
+  request_.mutable_query()->set_data("x");
+  EXPECT_FALSE(Try(Payload::kAbsent).ok());
+}
+
+TEST_F(DecodeTest, EstimatesWithoutTimesSeeEverything) {
+  const int64_t flops = Plan::Make(Try()->problem)->flops();
+  for (v1::Tensor* tensor : {request_.mutable_query(), request_.mutable_key(),
+                             request_.mutable_value()}) {
+    tensor->clear_data();
+  }
+  SetTimes();
+  request_.mutable_query_time()->clear_data();
+  request_.mutable_key_time()->clear_data();
+  request_.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  request_.set_encoding("alibi");
+  const auto decoded = Try(Payload::kAbsent);
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  const auto plan = Plan::Make(decoded->problem);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  EXPECT_EQ(plan->flops(), flops);
+}
+
+// ---- replies ----------------------------------------------------------------
+
+TEST_F(DecodeTest, RepliesHaveTheTensorsAskedFor) {
+  request_.add_outputs(v1::OUTPUT_LSE);
+  request_.add_outputs(v1::OUTPUT_WEIGHTS);
+  request_.add_outputs(v1::OUTPUT_LSE);
+  const auto decoded = Try();
+  ASSERT_TRUE(decoded.ok());
+  v1::AttendResponse reply;
+  const OutputBuffers buffers =
+      PrepareReply(request_, decoded->sizes, decoded->problem.outputs,
+                   decoded->reply, reply);
+  EXPECT_TRUE(buffers.output.empty());
+  EXPECT_EQ(buffers.lse.size(), 2u);
+  EXPECT_EQ(buffers.weights.size(), 6u);
+  EXPECT_FALSE(reply.has_output());
+  EXPECT_THAT(reply.lse().shape(), ::testing::ElementsAre(1, 1, 2));
+  EXPECT_THAT(reply.weights().shape(), ::testing::ElementsAre(1, 1, 2, 3));
+  buffers.lse[1] = 2.5f;
+  EXPECT_EQ(testing::FromBytes<float>(reply.lse().data())[1], 2.5f);
+  EXPECT_LE(static_cast<int64_t>(reply.ByteSizeLong()), decoded->reply.bytes);
+}
+
+TEST_F(DecodeTest, OutputsFollowTheQuerysLayout) {
+  request_ = MakeRequest({.query_heads = 6, .kv_heads = 6, .value_dim = 5});
+  request_.mutable_query()->set_layout(v1::LAYOUT_BLHD);
+  request_.mutable_query()->mutable_shape()->SwapElements(1, 2);
+  const auto decoded = Try();
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  v1::AttendResponse reply;
+  PrepareReply(request_, decoded->sizes, decoded->problem.outputs,
+               decoded->reply, reply);
+  EXPECT_EQ(reply.output().layout(), v1::LAYOUT_BLHD);
+  EXPECT_THAT(reply.output().shape(), ::testing::ElementsAre(1, 2, 6, 5));
+}
+
+}  // namespace
+}  // namespace attnd::server

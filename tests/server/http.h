@@ -1,0 +1,15 @@
+// The smallest HTTP client.
+#ifndef ATTND_TESTS_SERVER_HTTP_H_
+#define ATTND_TESTS_SERVER_HTTP_H_
+
+#include <string>
+
+namespace attnd::testing {
+
+// Sends `request` ("GET /livez") to "host:port" (a numeric IPv4 host) and
+// returns all that comes back, headers included; "" when it cannot connect.
+std::string Http(const std::string& address, const std::string& request);
+
+}  // namespace attnd::testing
+
+#endif  // ATTND_TESTS_SERVER_HTTP_H_
