@@ -9,8 +9,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/block_checks.h"
+#include "kernels/dense.h"
 #include "kernels/field_checks.h"
 #include "kernels/rotary_scaling.h"
+#include "kernels/skew_rank2.h"
 
 namespace attnd {
 namespace {
@@ -170,11 +172,26 @@ class Resolver {
     return absl::OkStatus();
   }
 
-  absl::Status Lay(const DenseMatrixBlock&) {
-    return absl::UnimplementedError(path_);
+  absl::Status Lay(const DenseMatrixBlock& block) {
+    absl::Status status = Reserve(block.dim);
+    if (!status.ok()) return status;
+    absl::StatusOr<DenseForm> form =
+        SplitDense(block.matrix, block.dim, path_ + ".matrix");
+    if (!form.ok()) return form.status();
+    AddForm(*std::move(form));
+    return absl::OkStatus();
   }
-  absl::Status Lay(const SkewRank2Block&) {
-    return absl::UnimplementedError(path_);
+
+  absl::Status Lay(const SkewRank2Block& block) {
+    absl::Status status = Reserve(static_cast<int64_t>(block.a.size()));
+    if (!status.ok()) return status;
+    DenseForm form = SplitSkewRank2(block);
+    for (const Plane& plane : form.sum.planes) {
+      status = CheckFinite(path_ + ": frequency of the plane", plane.omega);
+      if (!status.ok()) return status;
+    }
+    AddForm(std::move(form));
+    return absl::OkStatus();
   }
 
   int64_t Left() const { return resolved_.sum.dim - next_; }
@@ -226,6 +243,45 @@ class Resolver {
     plane.omega = used[0].omega;
     plane.drive = used[0].drive;
     plane.further.assign(used.begin() + 1, used.end());
+  }
+
+  // Moves a form's channels and basis to first_.
+  void AddForm(DenseForm form) {
+    DirectSum& sum = resolved_.sum;
+    for (Plane& plane : form.sum.planes) {
+      plane.first += first_;
+      plane.second += first_;
+      plane.drive = drive_;
+      sum.planes.push_back(std::move(plane));
+    }
+    for (Chain& chain : form.sum.chains) {
+      for (int& channel : chain.channels) channel += first_;
+      chain.drive = drive_;
+      sum.chains.push_back(std::move(chain));
+    }
+    for (SmallBlock& block : form.sum.small_blocks) {
+      for (int& channel : block.channels) channel += first_;
+      block.drive = drive_;
+      sum.small_blocks.push_back(std::move(block));
+    }
+    if (form.basis.empty()) return;
+    Embed(form.basis, form.sum.dim, resolved_.basis);
+    Embed(form.basis_inverse, form.sum.dim, resolved_.basis_inverse);
+  }
+
+  // Puts an n x n matrix at first_ into the identity.
+  void Embed(const std::vector<double>& part, int n,
+             std::vector<double>& whole) const {
+    const int dim = resolved_.sum.dim;
+    if (whole.empty()) {
+      whole.resize(static_cast<size_t>(dim) * dim);
+      for (int c = 0; c < dim; ++c) whole[c * dim + c] = 1;
+    }
+    for (int i = 0; i < n; ++i) {
+      for (int j = 0; j < n; ++j) {
+        whole[(first_ + i) * dim + first_ + j] = part[i * n + j];
+      }
+    }
   }
 
   void AddDecay(int channel, double rate, const Drive& drive) {

@@ -4,6 +4,9 @@
 #include <cassert>
 #include <cmath>
 #include <complex>
+#include <utility>
+
+#include "kernels/matrix_exp.h"
 
 namespace attnd {
 namespace {
@@ -159,6 +162,28 @@ void Put(const Cell& cell, size_t row, size_t column, Complex factor, int dim,
   matrix[cell.im[row] * dim + cell.re[column]] = factor.imag();
 }
 
+// exp(D M), or with |D| (M - W) + D W in place of D M under the two-sided rule.
+void PutSmallBlock(const SmallBlock& block, double lag, bool averaged,
+                   bool absolute_lag, int dim, DirectSumExp& exp) {
+  const int n = static_cast<int>(block.channels.size());
+  std::vector<double> matrix = block.matrix;
+  if (absolute_lag && lag < 0) {
+    lag = -lag;
+    for (size_t e = 0; e < block.rotation.size(); ++e) {
+      matrix[e] -= 2 * block.rotation[e];
+    }
+  }
+  const std::vector<double> value =
+      averaged ? MatrixPhi1(matrix, n, lag) : MatrixExp(matrix, n, lag);
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) {
+      const int entry = block.channels[i] * dim + block.channels[j];
+      exp.value[entry] = value[i * n + j];
+      exp.minus_identity[entry] = value[i * n + j] - (i == j);
+    }
+  }
+}
+
 }  // namespace
 
 DirectSumExp Exp(const DirectSum& sum,
@@ -180,6 +205,9 @@ DirectSumExp Exp(const DirectSum& sum,
             exp.minus_identity);
       }
     }
+  }
+  for (const SmallBlock& block : sum.small_blocks) {
+    PutSmallBlock(block, lag(block.drive), sum.averaged, absolute_lag, n, exp);
   }
   return exp;
 }

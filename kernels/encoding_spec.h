@@ -61,16 +61,16 @@ struct YarnScaling {
   double factor = 1;
   double original_length = 0;
   double beta_fast = 32, beta_slow = 1;
-  std::optional<double> attention_factor, mscale, mscale_all_dim;
+  std::optional<double> attention_factor = {}, mscale = {}, mscale_all_dim = {};
   bool truncate = true;
   bool paper_ramp = false;
 };
 // One divisor per plane, chosen by the item's own length.
 struct LongRopeScaling {
-  std::vector<double> short_factor, long_factor;
+  std::vector<double> short_factor = {}, long_factor = {};
   double original_length = 0;
   double factor = 0;
-  std::optional<double> attention_factor;
+  std::optional<double> attention_factor = {};
 };
 struct Llama3Scaling {
   double factor = 8, low_freq_factor = 1, high_freq_factor = 4;
@@ -93,7 +93,7 @@ using RotaryScaling =
 // section in turn is used up.
 struct AxisSections {
   enum class Order : uint8_t { kContiguous, kInterleaved, kAxial };
-  std::vector<int> sections;  // planes per coordinate; empty = one axis
+  std::vector<int> sections = {};  // planes per coordinate; empty = one axis
   Order order = Order::kContiguous;
 };
 
@@ -103,40 +103,40 @@ struct RotaryBlock {
   int rotary_dim = 0;  // r, even; 0 = rotary_fraction of the channels left
   double rotary_fraction = 1;  // r = floor(fraction * channels left)
   PairLayout layout = PairLayout::kHalfSplit;
-  RotaryScaling scaling;
-  AxisSections axes;
+  RotaryScaling scaling = {};
+  AxisSections axes = {};
 };
 
 // Planes with given frequencies, rad per unit; or, with coordinates > 1, one
 // frequency vector per plane (plane-major), angle = sum_a w_a p_a. p_a is the
 // a-th coordinate, or clock channel, counted from the block's drive.
 struct RotationBlock {
-  std::vector<double> frequencies;
+  std::vector<double> frequencies = {};
   PairLayout layout = PairLayout::kHalfSplit;
   int coordinates = 1;
 };
 
 // e^{-rate D} per channel inside the logit.
 struct DecayBlock {
-  std::vector<double> rates;  // one per channel, or one for `width` channels
-  int width = 0;              // with one rate: 0 = all channels that are left
+  std::vector<double> rates = {};  // per channel, or one for `width` channels
+  int width = 0;  // with one rate: 0 = all channels that are left
 };
 
 // Planes e^{-rate D} R(-w D).
 struct DampedRotationBlock {
-  std::vector<double> frequencies;
-  std::vector<double> rates;  // one per plane, or one
+  std::vector<double> frequencies = {};
+  std::vector<double> rates = {};  // one per plane, or one
   PairLayout layout = PairLayout::kHalfSplit;
   // What the decay advances along, when not along the block's drive (Mamba-3:
   // phases and decays are learned apart).
-  std::optional<Drive> decay_drive;
+  std::optional<Drive> decay_drive = {};
 };
 
 // Chains of `size` neighbouring channels: e^{-rate D} sum_r (D/tau)^r / r! N^r,
 // N the upper shift.
 struct RealJordanBlock {
-  int size = 2;               // 2 to 4
-  std::vector<double> rates;  // one per chain, or one
+  int size = 2;                    // 2 to 4
+  std::vector<double> rates = {};  // one per chain, or one
   double tau = 1;
   int chains = 0;  // 0 = as many as fit
 };
@@ -145,20 +145,20 @@ struct RealJordanBlock {
 // exp(D((-rate + i w) I + eta N)) in our direction (rotation R(-w D)).
 struct ComplexJordanBlock {
   int size = 2;  // 2 to 4
-  std::vector<double> frequencies;
-  std::vector<double> rates;  // one per chain, or one
+  std::vector<double> frequencies = {};
+  std::vector<double> rates = {};  // one per chain, or one
   double eta = 1;
 };
 
 // Any X, row-major dim x dim, per unit.
 struct DenseMatrixBlock {
   int dim = 0;
-  std::vector<double> matrix;
+  std::vector<double> matrix = {};
 };
 
 // exp(D frequency (a b^T - b a^T)) (GRAPE multiplicative).
 struct SkewRank2Block {
-  std::vector<double> a, b;
+  std::vector<double> a = {}, b = {};
   double frequency = 1;
 };
 

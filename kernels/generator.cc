@@ -4,27 +4,17 @@
 #include <cmath>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+#include "kernels/basis.h"
 #include "kernels/block_checks.h"
 #include "kernels/block_resolution.h"
 #include "kernels/direct_sum_exp.h"
+#include "kernels/field_checks.h"
 
 namespace attnd {
 namespace {
 
-using Matrix = std::vector<double>;
-
-// a b, all row-major n x n.
-Matrix Product(const Matrix& a, const Matrix& b, int n) {
-  Matrix c(a.size(), 0.0);
-  for (int i = 0; i < n; ++i) {
-    for (int k = 0; k < n; ++k) {
-      for (int j = 0; j < n; ++j) c[i * n + j] += a[i * n + k] * b[k * n + j];
-    }
-  }
-  return c;
-}
-
-double LargestEntry(const Matrix& a) {
+double LargestEntry(const std::vector<double>& a) {
   double largest = 0;
   for (double x : a) largest = std::max(largest, std::abs(x));
   return largest;
@@ -47,7 +37,7 @@ std::vector<double> PublishedSlopes(int heads, double bias_max) {
 
 absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
                                           int head_dim, double length,
-                                          const std::vector<double>&) {
+                                          const std::vector<double>& basis) {
   absl::Status status = CheckBlocks(blocks, "blocks");
   if (!status.ok()) return status;
   absl::StatusOr<ResolvedBlocks> resolved =
@@ -55,7 +45,40 @@ absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
   if (!resolved.ok()) return resolved.status();
   Generator generator;
   generator.sum_ = std::move(resolved->sum);
+  generator.basis_ = std::move(resolved->basis);
+  generator.basis_inverse_ = std::move(resolved->basis_inverse);
+  status = generator.FoldBasis(basis);
+  if (!status.ok()) return status;
   return generator;
+}
+
+absl::Status Generator::FoldBasis(const std::vector<double>& basis) {
+  const int n = dim();
+  if (!basis.empty()) {
+    absl::Status status =
+        CheckCount("basis.matrix", basis.size(), static_cast<size_t>(n) * n,
+                   "head_dim * head_dim");
+    if (status.ok()) status = CheckAllFinite("basis.matrix", basis);
+    if (!status.ok()) return status;
+    const InverseBasis outer = Invert(basis, n);
+    if (!(outer.condition <= kMaxCondition)) {
+      return Refuse("basis.matrix",
+                    absl::StrCat("condition number ", outer.condition),
+                    absl::StrCat("at most ", kMaxCondition));
+    }
+    const bool alone = basis_.empty();
+    basis_ = alone ? basis : MatrixProduct(basis, basis_, n);
+    basis_inverse_ =
+        alone ? outer.inverse : MatrixProduct(basis_inverse_, outer.inverse, n);
+  }
+  if (basis_.empty()) return absl::OkStatus();
+  condition_ = Invert(basis_, n).condition;
+  if (condition_ <= kMaxCondition) return absl::OkStatus();
+  return Refuse(
+      "blocks",
+      absl::StrCat("condition number ", condition_,
+                   " of the basis in which dense blocks are diagonal"),
+      absl::StrCat("at most ", kMaxCondition));
 }
 
 std::vector<Drive> Generator::drives() const {
@@ -105,11 +128,12 @@ std::vector<double> Generator::Exp(absl::FunctionRef<double(const Drive&)> lag,
   }
   if (basis_.empty()) return exp.value;
   if (LargestEntry(exp.minus_identity) > 0.5) {
-    return Product(Product(basis_, exp.value, n), basis_inverse_, n);
+    return MatrixProduct(MatrixProduct(basis_, exp.value, n), basis_inverse_,
+                         n);
   }
   // Near lag 0: exactly the identity there, whatever the rounding of the basis.
-  Matrix result =
-      Product(Product(basis_, exp.minus_identity, n), basis_inverse_, n);
+  std::vector<double> result = MatrixProduct(
+      MatrixProduct(basis_, exp.minus_identity, n), basis_inverse_, n);
   for (int c = 0; c < n; ++c) result[c * n + c] += 1;
   return result;
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "kernels/direct_sum.h"
@@ -77,6 +78,9 @@ class Generator {
                           bool absolute_lag = false) const;
 
  private:
+  // Puts P around the basis of the blocks.
+  absl::Status FoldBasis(const std::vector<double>& basis);
+
   DirectSum sum_;
   std::vector<double> basis_, basis_inverse_;
   double condition_ = 1;
