@@ -124,7 +124,9 @@ void PhaseRowTicks(const Encoder& encoder, int64_t ticks, float* cosine,
   const Word64 d64;
   const Word32 d32;
   const int64_t n = hn::Lanes(Lane());
-  const auto word = static_cast<uint64_t>(ticks);
+  // The partial products are unsigned; time backwards turns the sine round.
+  const uint64_t word =
+      ticks < 0 ? -static_cast<uint64_t>(ticks) : static_cast<uint64_t>(ticks);
   const auto n0 = hn::Set(d64, word & 0xFFFFFFFFull);
   const auto n1 = hn::Set(d64, word >> 32);
   const uint64_t* hi = encoder.frequencies_hi().data();
@@ -135,6 +137,9 @@ void PhaseRowTicks(const Encoder& encoder, int64_t ticks, float* cosine,
     const auto b = PhaseTop(hi + p + n / 2, lo + p + n / 2, n0, n1);
     SinCos(hn::ConcatEven(d32, hn::BitCast(d32, b), hn::BitCast(d32, a)),
            cosine + p, sine + p);
+  }
+  if (ticks < 0) {
+    for (int64_t p = 0; p < count; ++p) sine[p] = -sine[p];
   }
 }
 
