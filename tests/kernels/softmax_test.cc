@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/float_mode.h"
 #include "kernels/tensor.h"
 #include "tests/kernels/problem_builder.h"
 
@@ -67,6 +68,7 @@ class Rows {
 
 TEST(Softmax, ExpIsWithinItsErrorAndFlushesWhatIsSubnormal) {
   // Arguments between 0 and -100, relative to a maximum of 0.
+  const FlushDenormals flush;
   constexpr int kStride = 1600;
   Rows rows(1);
   std::vector<float> logits(kStride);
