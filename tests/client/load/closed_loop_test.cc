@@ -147,6 +147,7 @@ TEST(Report, SaysTheSameAsTextAndAsJson) {
                   ReportJson(setting, result), &json)
                   .ok());
   const auto& fields = json.fields();
+  EXPECT_EQ(fields.at("schema").string_value(), "attnctl.load/1");
   EXPECT_EQ(fields.at("answers_per_second").number_value(), 100);
   EXPECT_TRUE(fields.at("valid").bool_value());
   const auto& latency = fields.at("latency_seconds").struct_value().fields();
