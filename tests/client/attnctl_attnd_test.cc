@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstdio>
 
 #include "absl/strings/str_cat.h"
@@ -149,6 +150,27 @@ TEST_F(AttnctlWithAttnd, AnUnknownEncodingIsRefusedOnce) {
       << status;
   EXPECT_LT(status.message().size(), 1024u);
   EXPECT_EQ(report.attempts, 1);
+}
+
+// By hand: exp(-0.5 per day), so the last value, 3.5 days later, is nearly
+// alone.
+TEST_F(AttnctlWithAttnd, TheExampleProgramSmooths) {
+  const ProcessResult result = RunProcess(EXAMPLE_PATH, {server_.target()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  double first, second, third, last;
+  ASSERT_EQ(std::sscanf(result.out.c_str(), "%lf %lf %lf %lf", &first, &second,
+                        &third, &last),
+            4)
+      << result.out;
+  const double five = std::exp(-0.5 * 5 / 24);
+  const double one = std::exp(-0.5 * 1 / 24);
+  const double long_ago = std::exp(-0.5 * 84 / 24);
+  EXPECT_NEAR(first, 1, 1e-5);
+  EXPECT_NEAR(second, (2 + five) / (1 + five), 1e-5);
+  const double older = 4 + one * (2 + five);
+  const double weight = 1 + one * (1 + five);
+  EXPECT_NEAR(third, older / weight, 1e-5);
+  EXPECT_NEAR(last, (8 + long_ago * older) / (1 + long_ago * weight), 1e-5);
 }
 
 TEST(Demo, StartsServesPlotsAndStops) {
