@@ -16,7 +16,7 @@ int Log2Floor(int64_t value) {
 
 }  // namespace
 
-absl::StatusOr<Histogram> Histogram::Create(const HistogramOptions& options) {
+absl::StatusOr<Histogram> Histogram::Create(HistogramOptions options) {
   if (options.digits < 1 || options.digits > 5) {
     return absl::InvalidArgumentError(
         absl::StrCat("digits: ", options.digits, ", expected 1 to 5"));

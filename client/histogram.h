@@ -33,7 +33,7 @@ struct HistogramOptions {
 class Histogram {
  public:
   // InvalidArgument naming the option that is out of range.
-  static absl::StatusOr<Histogram> Create(const HistogramOptions& options = {});
+  static absl::StatusOr<Histogram> Create(HistogramOptions options = {});
 
   // Counts `value` `count` times. Negative values count as 0. Amortised
   // constant time; allocates only when a value exceeds all before it.

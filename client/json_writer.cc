@@ -94,6 +94,10 @@ void JsonWriter::Field(absl::string_view key, absl::string_view value) {
   String(value);
 }
 
+void JsonWriter::Field(absl::string_view key, const char* value) {
+  Field(key, absl::string_view(value));
+}
+
 void JsonWriter::Field(absl::string_view key, int64_t value) {
   Key(key);
   Int(value);

@@ -29,6 +29,8 @@ class JsonWriter {
 
   // Key and value in one.
   void Field(absl::string_view key, absl::string_view value);
+  // Without this one a literal would become a bool.
+  void Field(absl::string_view key, const char* value);
   void Field(absl::string_view key, int64_t value);
   void Field(absl::string_view key, double value);
   void Field(absl::string_view key, bool value);

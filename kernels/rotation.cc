@@ -160,6 +160,11 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
       const auto n1 = hn::Set(d64, ticks >> 32);
       a = hn::Add(a, PhaseWords(&f.hi[p], &f.lo[p], n0, n1));
       b = hn::Add(b, PhaseWords(&f.hi[p + n / 2], &f.lo[p + n / 2], n0, n1));
+      // The partial products take ticks as unsigned.
+      if (points[s].ticks < 0) {
+        a = hn::Sub(a, hn::LoadU(d64, &f.lo[p]));
+        b = hn::Sub(b, hn::LoadU(d64, &f.lo[p + n / 2]));
+      }
     }
     SinCos(hn::ConcatEven(d32, hn::BitCast(d32, hn::ShiftRight<32>(b)),
                           hn::BitCast(d32, hn::ShiftRight<32>(a))),

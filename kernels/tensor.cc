@@ -98,6 +98,7 @@ const char* TensorRef::Row(int64_t batch, int64_t head, int64_t row) const {
 
 void TensorRef::LoadRow(int64_t batch, int64_t head, int64_t row,
                         float* dst) const {
+  if (shape_.cols == 0) return;  // memcpy takes no null pointer
   const char* src = Row(batch, head, row);
   if (dtype_ == DType::kF32) {
     std::memcpy(dst, src, shape_.cols * sizeof(float));

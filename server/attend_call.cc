@@ -1,8 +1,12 @@
 #include "server/attend_call.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/slice.h>
+
 #include <algorithm>
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "server/guarded.h"
 #include "server/status.h"
@@ -28,24 +32,53 @@ Work WorkWithoutPlan(const v1::AttendRequest& request,
           .units = 1};
 }
 
+// Slices that own the tensors until gRPC has sent them.
+grpc::ByteBuffer ToByteBuffer(std::vector<ReplyPiece> pieces) {
+  std::vector<grpc::Slice> slices;
+  for (ReplyPiece& piece : pieces) {
+    if (!piece.text.empty()) slices.emplace_back(piece.text);
+    if (piece.data_bytes == 0) continue;
+    auto* owner = new AlignedBuffer(std::move(piece.data));
+    slices.emplace_back(
+        owner->data(), piece.data_bytes,
+        [](void* buffer) { delete static_cast<AlignedBuffer*>(buffer); },
+        owner);
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
 }  // namespace
 
 AttendCall::AttendCall(const ServiceContext& context,
                        grpc::CallbackServerContext& rpc,
-                       const v1::AttendRequest& request,
-                       v1::AttendResponse& reply)
+                       grpc::ByteBuffer& reply)
     : context_(context),
       record_(context, Method::kAttend, rpc),
-      request_(request),
       reply_(reply) {}
 
-void AttendCall::Begin() {
-  const absl::Status status = Guarded([&] { return Prepare(); });
+void AttendCall::Begin(grpc::ByteBuffer& message) {
+  const absl::Status status = Guarded([&] {
+    absl::Status parsed = Parse(message);
+    return parsed.ok() ? Prepare() : parsed;
+  });
   if (!status.ok()) return End(status, JobResult{});
   // Even a problem without units has rows to fill.
   const auto units =
       std::max<int64_t>(1, static_cast<int64_t>(plan_->units().size()));
   context_.executor.Submit(*this, units, record_.deadline());
+}
+
+absl::Status AttendCall::Parse(grpc::ByteBuffer& message) {
+  message_bytes_ = static_cast<int64_t>(message.Length());
+  bool parsed = false;
+  {
+    grpc::ProtoBufferReader reader(&message);
+    parsed = request_.ParseFromZeroCopyStream(&reader);
+  }
+  message.Clear();
+  if (parsed) return absl::OkStatus();
+  return Refuse(Reason::kInvalid,
+                "the message is not a serialized attnd.v1.AttendRequest");
 }
 
 absl::Status AttendCall::Prepare() {
@@ -62,8 +95,7 @@ absl::Status AttendCall::Prepare() {
       Stage::kDecode,
       Seconds(std::chrono::steady_clock::now() - record_.arrival()));
 
-  const int64_t payload = static_cast<int64_t>(request_.ByteSizeLong());
-  const int64_t bytes = payload + decoded_.reply.bytes;
+  const int64_t bytes = message_bytes_ + decoded_.reply.bytes;
   absl::StatusOr<Admission::Ticket> ticket =
       context_.admission.Reserve(bytes + decoded_.plan_bytes);
   if (!ticket.ok()) {
@@ -88,7 +120,7 @@ absl::Status AttendCall::Prepare() {
 absl::Status AttendCall::PreparePlan() {
   const Instant start = std::chrono::steady_clock::now();
   absl::StatusOr<Plan> plan = Plan::Make(decoded_.problem);
-  if (!plan.ok()) return FromPlan(plan.status());
+  if (!plan.ok()) return FromPlan(plan.status(), decoded_.problem);
   plan_ = *std::move(plan);
   context_.metrics.StageTook(Stage::kPlan,
                              Seconds(std::chrono::steady_clock::now() - start));
@@ -97,8 +129,8 @@ absl::Status AttendCall::PreparePlan() {
 
 absl::Status AttendCall::Start() {
   ticket_.Started();
-  buffers_ = PrepareReply(request_, decoded_.sizes, decoded_.problem.outputs,
-                          decoded_.reply, reply_);
+  buffers_ = tensors_.Allocate(request_, decoded_.sizes,
+                               decoded_.problem.outputs, decoded_.reply);
   FillEmptyRows(*plan_, buffers_);
   return absl::OkStatus();
 }
@@ -139,9 +171,10 @@ absl::Status AttendCall::CountEnd(const JobResult& result) {
   }
 }
 
-void AttendCall::FillStats(const JobResult& result) {
-  reply_.set_request_id(request_.request_id());
-  v1::Stats& stats = *reply_.mutable_stats();
+void AttendCall::WriteReply(const JobResult& result) {
+  v1::AttendResponse head;
+  head.set_request_id(request_.request_id());
+  v1::Stats& stats = *head.mutable_stats();
   stats.set_queue_seconds(result.queue_seconds);
   stats.set_compute_seconds(result.work_seconds);
   stats.set_flops(plan_->flops());
@@ -150,6 +183,7 @@ void AttendCall::FillStats(const JobResult& result) {
   stats.set_config_hash(context_.config.hash);
   stats.set_config_generation(kConfigGeneration);
   stats.set_predicted_seconds(predicted_seconds_);
+  reply_ = ToByteBuffer(tensors_.Serialize(head));
 }
 
 void AttendCall::Done(const JobResult& result) {
@@ -160,7 +194,7 @@ void AttendCall::Done(const JobResult& result) {
   }
   const absl::Status status = CountEnd(result);
   if (status.ok()) {
-    FillStats(result);
+    WriteReply(result);
     if (predicted_seconds_ > 0) {
       context_.metrics.CostRatio(result.work_seconds / predicted_seconds_);
     }

@@ -1,7 +1,12 @@
 // One Attend call from its message to its status.
+//
+// The method is a raw one: messages are bytes. So a message that does not parse
+// is refused with a reason, the bytes of a large request are let go of as soon
+// as it is parsed, and a reply's tensors go out from where they were written.
 #ifndef ATTND_SERVER_ATTEND_CALL_H_
 #define ATTND_SERVER_ATTEND_CALL_H_
 
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
 #include <optional>
@@ -12,6 +17,7 @@
 #include "server/call.h"
 #include "server/decode.h"
 #include "server/executor.h"
+#include "server/reply.h"
 #include "server/service_context.h"
 
 namespace attnd::server {
@@ -22,13 +28,15 @@ namespace attnd::server {
 // OnCancel, so the executor may borrow it until Done.
 class AttendCall final : public grpc::ServerUnaryReactor, private Job {
  public:
+  // `reply` is gRPC's until the call is done; Finish sends it.
   AttendCall(const ServiceContext& context, grpc::CallbackServerContext& rpc,
-             const v1::AttendRequest& request, v1::AttendResponse& reply);
+             grpc::ByteBuffer& reply);
 
-  // Ends or submits the call.
-  void Begin();
+  // Parses `message` and lets go of it, then ends or submits the call.
+  void Begin(grpc::ByteBuffer& message);
 
  private:
+  absl::Status Parse(grpc::ByteBuffer& message);
   absl::Status Prepare();
   absl::Status PreparePlan();
 
@@ -38,7 +46,7 @@ class AttendCall final : public grpc::ServerUnaryReactor, private Job {
                    const std::atomic<bool>& stop) override;
   void Done(const JobResult& result) override;
   absl::Status CountEnd(const JobResult& result);
-  void FillStats(const JobResult& result);
+  void WriteReply(const JobResult& result);
   void End(const absl::Status& status, const JobResult& result);
 
   // Reactor.
@@ -47,11 +55,13 @@ class AttendCall final : public grpc::ServerUnaryReactor, private Job {
 
   const ServiceContext& context_;
   CallRecord record_;
-  const v1::AttendRequest& request_;
-  v1::AttendResponse& reply_;
+  grpc::ByteBuffer& reply_;
 
+  v1::AttendRequest request_;
+  int64_t message_bytes_ = 0;
   DecodedRequest decoded_;
   std::optional<Plan> plan_;
+  ReplyTensors tensors_;
   OutputBuffers buffers_;
   double predicted_seconds_ = 0;
   Admission::Ticket ticket_;

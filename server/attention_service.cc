@@ -51,7 +51,7 @@ absl::Status EstimateCost(const ServiceContext& context,
   const auto ticket = context.admission.Reserve(bytes + decoded->plan_bytes);
   if (!ticket.ok()) return ticket.status();
   const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
-  if (!plan.ok()) return FromPlan(plan.status());
+  if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
   reply.set_flops(plan->flops());
   reply.set_bytes(bytes + decoded->plan_bytes);
   reply.set_response_bytes(decoded->reply.bytes);
@@ -142,16 +142,25 @@ class UnservedStream final
   CallRecord record_;
 };
 
-class AttentionService final : public v1::AttentionScoring::CallbackService {
+// Callback methods, of which Attend takes and gives bytes.
+using Methods = v1::AttentionScoring::WithRawCallbackMethod_Attend<
+    v1::AttentionScoring::WithCallbackMethod_AttendStream<
+        v1::AttentionScoring::WithCallbackMethod_Estimate<
+            v1::AttentionScoring::WithCallbackMethod_ListEncodings<
+                v1::AttentionScoring::WithCallbackMethod_GetServerInfo<
+                    v1::AttentionScoring::Service>>>>>;
+
+class AttentionService final : public Methods {
  public:
   explicit AttentionService(const ServiceContext& context)
       : context_(context) {}
 
   grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* rpc,
-                                   const v1::AttendRequest* request,
-                                   v1::AttendResponse* reply) override {
-    auto* call = new AttendCall(context_, *rpc, *request, *reply);
-    call->Begin();
+                                   const grpc::ByteBuffer* message,
+                                   grpc::ByteBuffer* reply) override {
+    auto* call = new AttendCall(context_, *rpc, *reply);
+    // gRPC would keep the bytes until the call is done; nobody else reads them.
+    call->Begin(*const_cast<grpc::ByteBuffer*>(message));
     return call;
   }
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
+#include <cstring>
+#include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "proto/wire.h"
 #include "server/status.h"
@@ -276,6 +278,18 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   return std::move(out_);
 }
 
+// Elements of a bias that are NaN or +inf, hidden pairs' too.
+int64_t CountRefused(const TensorRef& bias) {
+  int64_t count = 0;
+  for (size_t i = 0; i + sizeof(float) <= bias.bytes().size();
+       i += sizeof(float)) {
+    float value;
+    std::memcpy(&value, bias.bytes().data() + i, sizeof(value));
+    count += !(value < std::numeric_limits<float>::infinity());
+  }
+  return count;
+}
+
 }  // namespace
 
 absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
@@ -284,12 +298,19 @@ absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
   return Decoder(request, context, payload).Decode();
 }
 
-absl::Status FromPlan(const absl::Status& status) {
+absl::Status FromPlan(const absl::Status& status,
+                      const AttentionProblem& problem) {
   if (status.code() != absl::StatusCode::kInvalidArgument) {
     return Refuse(Reason::kInternal, status.message());
   }
+  std::string message(status.message());
+  // The plan stops at the first element of a bias that is refused.
+  if (absl::StartsWith(message, "bias: ")) {
+    absl::StrAppend(&message, "; NaN or +inf elements in all: ",
+                    CountRefused(problem.bias));
+  }
   Violations violations;
-  violations.AddStatus(status, "", "request");
+  violations.AddStatus(absl::InvalidArgumentError(message), "", "request");
   return violations.ToStatus();
 }
 

@@ -43,7 +43,8 @@ absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
                                       Payload payload);
 
 // A refusal of Plan::Make as one of ours, with the field in BadRequest.
-absl::Status FromPlan(const absl::Status& status);
+absl::Status FromPlan(const absl::Status& status,
+                      const AttentionProblem& problem);
 
 }  // namespace attnd::server
 

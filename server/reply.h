@@ -1,13 +1,17 @@
-// The reply of a request: its size before anything is computed, its tensors,
-// and where the kernels write.
+// The reply of a request: its size before anything is computed, where the
+// kernels write, and its serialized form.
 #ifndef ATTND_SERVER_REPLY_H_
 #define ATTND_SERVER_REPLY_H_
 
 #include <cstdint>
+#include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "attnd/v1/attention.pb.h"
 #include "kernels/plan.h"
+#include "kernels/tensor.h"
 #include "server/request_check.h"
 
 namespace attnd::server {
@@ -25,12 +29,38 @@ absl::StatusOr<ReplySizes> MeasureReply(const RequestSizes& sizes,
                                         const OutputSet& outputs,
                                         int64_t message_bytes);
 
-// Gives the reply its tensors and returns where their values go. The bytes are
-// uninitialised or zero. Throws std::bad_alloc.
-OutputBuffers PrepareReply(const v1::AttendRequest& request,
-                           const RequestSizes& sizes, const OutputSet& outputs,
-                           const ReplySizes& reply_sizes,
-                           v1::AttendResponse& reply);
+// Part of a serialized reply: `text`, then the first `data_bytes` of `data`.
+struct ReplyPiece {
+  std::string text;
+  AlignedBuffer data;
+  size_t data_bytes = 0;
+};
+
+// The answer tensors of one request, f32. Each has memory of its own, which the
+// serialized reply takes over: what the kernels write is never copied here.
+class ReplyTensors {
+ public:
+  // Returns where the values go; they are uninitialised. Throws std::bad_alloc.
+  OutputBuffers Allocate(const v1::AttendRequest& request,
+                         const RequestSizes& sizes, const OutputSet& outputs,
+                         const ReplySizes& reply_sizes);
+
+  // An AttendResponse with the fields of `head`, which has no tensors, and
+  // these tensors. Leaves none behind.
+  std::vector<ReplyPiece> Serialize(const v1::AttendResponse& head);
+
+ private:
+  struct Entry {
+    int field = 0;    // of AttendResponse
+    v1::Tensor head;  // without data
+    AlignedBuffer data;
+    size_t bytes = 0;
+  };
+  absl::Span<float> Add(int field, int64_t elements, v1::Layout layout,
+                        absl::Span<const int64_t> shape);
+
+  std::vector<Entry> entries_;
+};
 
 }  // namespace attnd::server
 

@@ -100,6 +100,9 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
   if (request.has_key_clock()) violations.AddUnserved("key_clock");
   CheckMask(request, violations);
   CheckTensorType(request.bias(), "bias", violations);
+  if (request.bias().layout() == v1::LAYOUT_BLHD) {
+    violations.AddUnserved("bias.layout");
+  }
   if (request.has_softcap()) {
     CheckRange(request.softcap() > 0 && std::isfinite(request.softcap()), false,
                "softcap", "finite and > 0", violations);

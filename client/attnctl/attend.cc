@@ -112,33 +112,50 @@ ExitCode Run(const Arguments& arguments) {
 
 void AddArguments(CLI::App* command, Arguments* arguments) {
   AttendArguments* attend = &arguments->attend;
-  command->add_option("--query", attend->query, "Queries, .npy")->required();
-  command->add_option("--key", attend->key, "Keys, .npy")->required();
-  command->add_option("--value", attend->value, "Values, .npy")->required();
+  command->add_option("--query", attend->query, "Queries, .npy")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--key", attend->key, "Keys, .npy")
+      ->type_name("FILE")
+      ->required();
+  command->add_option("--value", attend->value, "Values, .npy")
+      ->type_name("FILE")
+      ->required();
   CLI::Option* query_time = command->add_option(
       "--query-time", attend->query_time, "Times of the queries, .npy");
   CLI::Option* key_time = command->add_option("--key-time", attend->key_time,
                                               "Times of the keys, .npy");
+  query_time->type_name("FILE");
+  key_time->type_name("FILE");
   query_time->needs(key_time);
   key_time->needs(query_time);
-  command->add_option("--unit", attend->unit,
-                      "What one tick of the times lasts: ns us ms s positions");
+  command
+      ->add_option("--unit", attend->unit,
+                   "What one tick of the times lasts: ns us ms s positions")
+      ->type_name("UNIT");
   command->add_flag("--bf16", attend->bf16, "Read uint16 as bfloat16 bits");
   command->add_option("--layout", attend->layout, "bhld or blhd")
-      ->check(CLI::IsMember({"bhld", "blhd"}))
+      ->check(CLI::IsMember({"bhld", "blhd"}).description(""))
+      ->type_name("")
       ->capture_default_str();
-  command->add_option("--encoding", attend->encoding,
-                      "Name of a configured encoding; default: none");
+  command
+      ->add_option("--encoding", attend->encoding,
+                   "Name of a configured encoding; default: none")
+      ->type_name("NAME");
   command
       ->add_flag("--causal{time}", attend->causal,
                  "Hide keys after the query, by time; --causal=index by place")
-      ->check(CLI::IsMember({"time", "index"}));
+      ->check(CLI::IsMember({"time", "index"}).description(""));
   command->add_flag("--strict", attend->strict,
                     "With --causal: hide keys at the query's own time too");
-  command->add_option("--past", attend->past,
-                      "Hide keys older than this: 7d, or a number of ticks");
-  command->add_option("--future", attend->future,
-                      "Hide keys further ahead than this");
+  command
+      ->add_option("--past", attend->past,
+                   "Hide keys older than this: 7d, or a number of ticks")
+      ->type_name("TIME");
+  command
+      ->add_option("--future", attend->future,
+                   "Hide keys further ahead than this")
+      ->type_name("TIME");
   command
       ->add_option("--query-lengths", attend->query_lengths,
                    "Valid queries of each batch item: 5,3,8")
@@ -147,6 +164,12 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
       ->add_option("--key-lengths", attend->key_lengths,
                    "Valid keys of each batch item")
       ->delimiter(',');
+  command
+      ->add_option("--two-sided", attend->two_sided,
+                   "Keys ahead of the query under an encoding for the past "
+                   "alone: refuse, or absolute_lag; default: the encoding's")
+      ->check(CLI::IsMember({"refuse", "absolute_lag"}).description(""))
+      ->type_name("RULE");
   command->add_option("--scale", attend->scale,
                       "Multiplies q.k; default 1/sqrt(D)");
   command
@@ -155,6 +178,7 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
       ->delimiter(',')
       ->capture_default_str();
   command->add_option("--out", arguments->prefix, "Prefix of the result files")
+      ->type_name("PREFIX")
       ->required();
   command->add_flag("--json", arguments->json,
                     "Print the server's statistics as JSON, nothing else");

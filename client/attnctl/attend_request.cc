@@ -271,6 +271,11 @@ absl::StatusOr<v1::AttendRequest> MakeAttendRequest(
   if (status.ok()) status = SetMask(arguments, &request);
   if (!status.ok()) return status;
   if (!arguments.encoding.empty()) request.set_encoding(arguments.encoding);
+  if (arguments.two_sided == "refuse") {
+    request.set_two_sided(v1::TWO_SIDED_RULE_REFUSE);
+  } else if (arguments.two_sided == "absolute_lag") {
+    request.set_two_sided(v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
+  }
   if (arguments.scale) {
     request.set_scale(static_cast<float>(*arguments.scale));
   }

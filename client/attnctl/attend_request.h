@@ -29,6 +29,7 @@ struct AttendArguments {
   std::string future;
   std::vector<int64_t> query_lengths;
   std::vector<int64_t> key_lengths;
+  std::string two_sided;  // "", "refuse" or "absolute_lag"
   std::optional<double> scale;
   std::vector<std::string> outputs = {"output"};
 };

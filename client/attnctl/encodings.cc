@@ -148,7 +148,7 @@ void AddEncodingsCommand(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<EncodingsArguments>();
   command->footer(kManual);
   command->add_option("action", arguments->action, "list or show")
-      ->check(CLI::IsMember({"list", "show"}))
+      ->check(CLI::IsMember({"list", "show"}).description(""))
       ->capture_default_str();
   command->add_option("name", arguments->name, "Encoding to show");
   command->add_option("--dim", arguments->head_dim,

@@ -2,6 +2,7 @@
 
 #include <iostream>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/duration_text.h"
 #include "client/error_details.h"
@@ -42,8 +43,10 @@ std::string FailureText(const absl::Status& status) {
                                   status.message());
   const ErrorDetails details = GetErrorDetails(status);
   for (const FieldViolation& violation : details.field_violations) {
-    absl::StrAppend(&text, "\n  ", violation.field, ": ",
-                    violation.description);
+    const std::string line =
+        absl::StrCat(violation.field, ": ", violation.description);
+    // A single one is usually the status' text as well.
+    if (!absl::StrContains(text, line)) absl::StrAppend(&text, "\n  ", line);
   }
   for (const QuotaViolation& violation : details.quota_violations) {
     absl::StrAppend(&text, "\n  quota of ", violation.subject, ": ",

@@ -305,16 +305,19 @@ void AddInputOptions(CLI::App* command, InterpolateArguments* arguments) {
   const std::string group = "Input";
   command->add_option("csv", arguments->input, "CSV file; - = standard input")
       ->required()
+      ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--time", arguments->time_column,
                    "Time column, by name or number from 1")
       ->capture_default_str()
+      ->type_name("COLUMN")
       ->group(group);
   command
       ->add_option("--value", arguments->value_column,
                    "Value column, by name or number from 1")
       ->capture_default_str()
+      ->type_name("COLUMN")
       ->group(group);
   command
       ->add_flag("--no-header", arguments->no_header,
@@ -326,6 +329,7 @@ void AddInputOptions(CLI::App* command, InterpolateArguments* arguments) {
   command
       ->add_option("--time-unit", arguments->time_unit,
                    "Times are counts of this since 1970: ns us ms s min h d w")
+      ->type_name("UNIT")
       ->group(group);
   command
       ->add_option("--missing", arguments->missing,
@@ -341,22 +345,26 @@ void AddMethodOptions(CLI::App* command, InterpolateArguments* arguments) {
                    "Wanted times: rows, missing, hidden, a step as 7d, or a "
                    "file with one time a line")
       ->capture_default_str()
+      ->type_name("WHEN")
       ->group(group);
   command
       ->add_option("--trend", arguments->trend,
                    "Degree of the polynomial trend, or none")
       ->capture_default_str()
+      ->type_name("DEGREE")
       ->group(group);
   command
       ->add_option("--encoding", arguments->encodings,
                    "Configured encodings, applied in turn")
       ->delimiter(',')
       ->capture_default_str()
+      ->type_name("NAME,...")
       ->group(group);
   command
       ->add_option("--plane-weights", arguments->plane_weights,
                    "Logit of each rotation plane at distance 0, as 8,4; once "
                    "per encoding, in order; default 8,4,2,...")
+      ->type_name("W,...")
       ->group(group)
       ->allow_extra_args(false);
   command
@@ -366,6 +374,7 @@ void AddMethodOptions(CLI::App* command, InterpolateArguments* arguments) {
   command
       ->add_option("--holdout", arguments->holdout,
                    "Hide blocks x length observations and judge the estimates")
+      ->type_name("NxLEN")
       ->group(group);
   command->add_option("--seed", arguments->seed, "Which ones are hidden")
       ->capture_default_str()
@@ -378,10 +387,12 @@ void AddOutputOptions(CLI::App* command, InterpolateArguments* arguments) {
       ->add_option("--out", arguments->out,
                    "CSV file of the estimates; - = standard output")
       ->capture_default_str()
+      ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--plot", arguments->plot,
                    "Plot: .svg, or a page with it: .html")
+      ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--unit-label", arguments->unit_label,

@@ -1,5 +1,6 @@
 // attnctl: the command-line client of attnd.
 #include <CLI/CLI.hpp>
+#include <iostream>
 
 #include "attnd_version.h"
 #include "client/attnctl/commands.h"
@@ -46,6 +47,11 @@ int main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+      std::cerr << "attnctl: '" << argv[1] << "' is no command; expected "
+                << "health, encodings, attend, interpolate or load\n";
+      return kUsage;
+    }
     // 0 for --help and --version; CLI11 has a number of its own per mistake.
     return app.exit(error) == 0 ? kDone : kUsage;
   }

@@ -40,26 +40,31 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
           "HOST:PORT of attnd, unix:PATH, dns:///NAME:PORT, or several "
           "IP:PORT separated by commas")
       ->capture_default_str()
+      ->type_name("HOST:PORT")
       ->group(group);
   command
       ->add_option("--timeout", options->timeout,
                    "Time for each call, retries included: a number and ns us "
                    "ms s min h d w")
       ->capture_default_str()
+      ->type_name("TIME")
       ->group(group);
   command
       ->add_option("--attempts", options->attempts,
                    "Attempts per call when the server asks to come back later")
       ->capture_default_str()
+      ->type_name("N")
       ->group(group);
   command
       ->add_option("--message-bytes", options->message_bytes,
                    "Largest request and answer")
       ->capture_default_str()
+      ->type_name("BYTES")
       ->group(group);
   command
       ->add_option("--metadata", options->metadata,
                    "KEY=VALUE sent with every call; may be repeated")
+      ->type_name("KEY=VALUE")
       ->group(group)
       ->allow_extra_args(false);
   command
@@ -69,17 +74,21 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
   command
       ->add_option("--tls-ca", options->tls_ca,
                    "PEM file of the authorities to trust; implies --tls")
+      ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--tls-cert", options->tls_cert,
                    "PEM file of the own certificate; implies --tls")
+      ->type_name("FILE")
       ->group(group);
   command->add_option("--tls-key", options->tls_key, "PEM file of its key")
+      ->type_name("FILE")
       ->group(group);
   command
       ->add_option("--tls-name", options->tls_name,
                    "Name that the server's certificate must carry, when it is "
                    "not that of --target")
+      ->type_name("NAME")
       ->group(group);
 }
 

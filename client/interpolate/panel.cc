@@ -58,6 +58,19 @@ SvgPoint Panel::Place(const PlotPoint& point) const {
       frame_.bottom() - frame_.height * (point.value - low_) / (high_ - low_)};
 }
 
+absl::Span<const PlotPoint> Panel::Within(
+    absl::Span<const PlotPoint> points) const {
+  const auto first = std::lower_bound(
+      points.begin(), points.end(), times_.begin_ns,
+      [](const PlotPoint& p, int64_t ns) { return p.time_ns < ns; });
+  const auto last = std::upper_bound(
+      first, points.end(), times_.end_ns,
+      [](int64_t ns, const PlotPoint& p) { return ns < p.time_ns; });
+  const size_t begin = first - points.begin() - (first != points.begin());
+  const size_t end = last - points.begin() + (last != points.end());
+  return points.subspan(begin, end - begin);
+}
+
 void Panel::Shade(absl::Span<const PlotStretch> stretches,
                   absl::string_view color) {
   svg_->BeginClip(frame_);
@@ -91,6 +104,7 @@ void Panel::Axes() {
 void Panel::Line(absl::Span<const PlotPoint> points, absl::string_view color,
                  double width, absl::string_view dash, double gap_ns) {
   svg_->BeginClip(frame_);
+  points = Within(points);
   std::vector<SvgPoint> run;
   for (size_t i = 0; i < points.size(); ++i) {
     run.push_back(Place(points[i]));
@@ -107,11 +121,16 @@ void Panel::Line(absl::Span<const PlotPoint> points, absl::string_view color,
 void Panel::Dots(absl::Span<const PlotPoint> points, absl::string_view color,
                  double diameter) {
   svg_->BeginClip(frame_);
+  // One dot for all whose middles lie within half a diameter: a million points
+  // must not become a million shapes.
+  const double cell = diameter / 2;
   std::set<std::pair<int64_t, int64_t>> taken;
   std::vector<SvgPoint> dots;
-  for (const PlotPoint& point : points) {
+  for (const PlotPoint& point : Within(points)) {
     const SvgPoint place = Place(point);
-    if (taken.insert({std::llround(place.x * 2), std::llround(place.y * 2)})
+    if (taken
+            .insert(
+                {std::llround(place.x / cell), std::llround(place.y / cell)})
             .second) {
       dots.push_back(place);
     }

@@ -27,6 +27,8 @@ class Panel {
  private:
   double X(int64_t time_ns) const;
   SvgPoint Place(const PlotPoint& point) const;
+  // Those in the panel's times, and one on each side, to which a line leads.
+  absl::Span<const PlotPoint> Within(absl::Span<const PlotPoint> points) const;
 
   Svg* svg_;
   SvgRect frame_;

@@ -45,13 +45,16 @@ void AddWorkOptions(CLI::App* command, LoadArguments* arguments) {
   add("--dim", work->dim, "Head dimension")->capture_default_str();
   add("--value-dim", arguments->value_dim, "Value dimension; default: --dim");
   add("--dtype", arguments->dtype, "f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}))
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
+      ->type_name("TYPE")
       ->capture_default_str();
-  add("--encoding", work->encoding, "Configured encoding; default: none");
+  add("--encoding", work->encoding, "Configured encoding; default: none")
+      ->type_name("NAME");
   command->add_flag("--causal", work->causal, "Causal by time")->group(group);
   add("--times", arguments->times,
       "Times of the rows: poisson (irregular), grid, or none")
-      ->check(CLI::IsMember({"poisson", "grid", "none"}))
+      ->check(CLI::IsMember({"poisson", "grid", "none"}).description(""))
+      ->type_name("KIND")
       ->capture_default_str();
   add("--gap", arguments->gap, "Mean time between rows")->capture_default_str();
   add("--distinct", work->distinct, "Requests with data of their own")
@@ -72,11 +75,13 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
       ->capture_default_str();
   CLI::Option* duration =
       add("-d,--duration", arguments->duration, "Length of the measured part")
+          ->type_name("TIME")
           ->capture_default_str();
   add("-r,--requests", arguments->requests,
       "Calls of the measured part, instead of a length")
       ->excludes(duration);
   add("-w,--warmup", arguments->warm_up, "Time before it")
+      ->type_name("TIME")
       ->capture_default_str();
   AddWorkOptions(command, arguments);
   command->add_flag("--json", arguments->json, "Print JSON")->group("Output");
@@ -84,6 +89,7 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
       ->add_option("--hdr", arguments->hdr,
                    "File for the latencies (ms) as HdrHistogram's percentile "
                    "distribution")
+      ->type_name("FILE")
       ->group("Output");
 }
 

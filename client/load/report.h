@@ -10,8 +10,8 @@ namespace attnd::client {
 
 // What was run, for the head of a report.
 struct LoadSetting {
-  std::string target;
-  std::string work;
+  std::string target = {};
+  std::string work = {};
   int in_flight = 1;
   int connections = 1;
   double warm_up_seconds = 0;

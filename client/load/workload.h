@@ -32,7 +32,7 @@ struct Work {
   int64_t value_dim = 64;
   v1::DType dtype = v1::DTYPE_F32;
   // Empty = none.
-  std::string encoding;
+  std::string encoding = {};
   bool causal = false;
   std::vector<v1::Output> outputs = {v1::OUTPUT_OUTPUT};
   TimeKind times = TimeKind::kPoisson;

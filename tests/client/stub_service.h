@@ -32,7 +32,8 @@ class StubService final : public v1::AttentionScoring::CallbackService {
   template <typename Request, typename Response>
   using Handler = std::function<grpc::Status(const Request&, Response*)>;
 
-  StubService();
+  explicit StubService(std::shared_ptr<grpc::ServerCredentials> credentials =
+                           grpc::InsecureServerCredentials());
   ~StubService() override;
 
   // "127.0.0.1:port".

@@ -18,11 +18,7 @@ namespace {
 
 using Kind = TimeAxis::Kind;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kTrials = 15;
-#else
-constexpr int kTrials = 60;
-#endif
+constexpr int kTrials = kSanitized ? 15 : 60;
 constexpr RandomLimits kLimits = {.pairs = 30'000, .max_rows = 300};
 
 // Random problems of one kind of time.

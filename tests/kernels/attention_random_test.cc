@@ -14,15 +14,9 @@
 namespace attnd::testing {
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSlow = true;
-#else
-constexpr bool kSlow = false;
-#endif
-
 TEST(Attention, RandomSmallProblemsKeepTheContract) {
   const RandomLimits limits = {.pairs = 20'000, .max_rows = 150};
-  for (uint64_t seed = 1; seed <= (kSlow ? 150 : 600); ++seed) {
+  for (uint64_t seed = 1; seed <= (kSanitized ? 150 : 600); ++seed) {
     const std::string why = Judge(RandomProblem(seed, limits));
     EXPECT_EQ(why, "") << "seed " << seed;
   }
@@ -30,7 +24,7 @@ TEST(Attention, RandomSmallProblemsKeepTheContract) {
 
 TEST(Attention, RandomLargeProblemsKeepTheContract) {
   const RandomLimits limits = {.pairs = 250'000, .max_rows = 1030};
-  for (uint64_t seed = 1001; seed <= (kSlow ? 1015 : 1080); ++seed) {
+  for (uint64_t seed = 1001; seed <= (kSanitized ? 1015 : 1080); ++seed) {
     const std::string why = Judge(RandomProblem(seed, limits));
     EXPECT_EQ(why, "") << "seed " << seed;
   }
@@ -77,7 +71,7 @@ TEST(Attention, AThousandRowsOfEachEncodingKeepTheContract) {
     spec.encoding = encoding;
     spec.causal = true;
     EXPECT_EQ(Judge(spec), "");
-    if (kSlow) break;
+    if (kSanitized) break;
   }
 }
 

@@ -17,11 +17,7 @@ using Kind = TimeAxis::Kind;
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 // One problem in so many; primes, so that every axis is met.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int kEvery = 11;
-#else
-constexpr int kEvery = 1;
-#endif
+constexpr int kEvery = kSanitized ? 3 : 1;
 
 struct Times {
   Kind kind;

@@ -29,18 +29,18 @@ EncodingSpec EncodingOf(const GoldenRecord& record) {
   EncodingSpec spec;
   for (const GoldenRecord::Line& line : record.lines()) {
     if (line.key == "identity") {
-      spec.blocks.push_back(
+      spec.blocks.emplace_back(
           IdentityBlock{.width = static_cast<int>(line.Integer(0))});
     } else if (line.key == "rotary") {
-      spec.blocks.push_back(
+      spec.blocks.emplace_back(
           RotaryBlock{.base = line.Number(1),
                       .rotary_dim = static_cast<int>(line.Integer(2)),
                       .layout = LayoutOf(line.values[0])});
     } else if (line.key == "rotation") {
-      spec.blocks.push_back(RotationBlock{.frequencies = line.Numbers(1),
-                                          .layout = LayoutOf(line.values[0])});
+      spec.blocks.emplace_back(RotationBlock{
+          .frequencies = line.Numbers(1), .layout = LayoutOf(line.values[0])});
     } else if (line.key == "alibi") {
-      spec.biases.push_back(
+      spec.biases.emplace_back(
           AlibiTerm{.slopes = line.Numbers(1),
                     .two_sided = line.values[0] == "two_sided"});
     }

@@ -14,6 +14,19 @@
 
 namespace attnd::testing {
 
+// Whether this build runs under a sanitizer, where tests take fewer samples.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr bool kSanitized = true;
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
 // Numbers that are the same with every compiler and library.
 class Random {
  public:

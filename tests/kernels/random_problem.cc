@@ -37,7 +37,7 @@ std::vector<Block> RandomBlocks(Random& random, int dim) {
   std::vector<Block> blocks;
   int left = dim;
   if (left > 2 && random.Integer(0, 3) == 0) {
-    blocks.push_back(
+    blocks.emplace_back(
         IdentityBlock{.width = static_cast<int>(random.Integer(1, left - 2))});
     left -= std::get<IdentityBlock>(blocks[0]).width;
   }
@@ -49,11 +49,11 @@ std::vector<Block> RandomBlocks(Random& random, int dim) {
                                   std::exp(12 * random.Uniform() - 9));
     }
     left -= 2 * planes;
-    blocks.push_back(block);
+    blocks.emplace_back(block);
   }
   if (left >= 2) {
     const int most = left / 2 * 2;
-    blocks.push_back(RotaryBlock{
+    blocks.emplace_back(RotaryBlock{
         .base = random.Pick(std::vector<double>{100, 10000, 500000}),
         .rotary_dim = random.Coin()
                           ? most
@@ -195,7 +195,7 @@ ProblemSpec RandomProblem(uint64_t seed, const RandomLimits& limits) {
       }
     }
     alibi.two_sided = !spec.causal;
-    spec.encoding->biases.push_back(alibi);
+    spec.encoding->biases.emplace_back(alibi);
   }
   return spec;
 }

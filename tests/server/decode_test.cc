@@ -527,40 +527,23 @@ TEST_F(DecodeTest, EstimatesWithoutTimesSeeEverything) {
   EXPECT_EQ(plan->flops(), flops);
 }
 
-// ---- replies ----------------------------------------------------------------
-
-TEST_F(DecodeTest, RepliesHaveTheTensorsAskedFor) {
-  request_.add_outputs(v1::OUTPUT_LSE);
-  request_.add_outputs(v1::OUTPUT_WEIGHTS);
-  request_.add_outputs(v1::OUTPUT_LSE);
-  const auto decoded = Try();
-  ASSERT_TRUE(decoded.ok());
-  v1::AttendResponse reply;
-  const OutputBuffers buffers =
-      PrepareReply(request_, decoded->sizes, decoded->problem.outputs,
-                   decoded->reply, reply);
-  EXPECT_TRUE(buffers.output.empty());
-  EXPECT_EQ(buffers.lse.size(), 2u);
-  EXPECT_EQ(buffers.weights.size(), 6u);
-  EXPECT_FALSE(reply.has_output());
-  EXPECT_THAT(reply.lse().shape(), ::testing::ElementsAre(1, 1, 2));
-  EXPECT_THAT(reply.weights().shape(), ::testing::ElementsAre(1, 1, 2, 3));
-  buffers.lse[1] = 2.5f;
-  EXPECT_EQ(testing::FromBytes<float>(reply.lse().data())[1], 2.5f);
-  EXPECT_LE(static_cast<int64_t>(reply.ByteSizeLong()), decoded->reply.bytes);
-}
-
-TEST_F(DecodeTest, OutputsFollowTheQuerysLayout) {
-  request_ = MakeRequest({.query_heads = 6, .kv_heads = 6, .value_dim = 5});
-  request_.mutable_query()->set_layout(v1::LAYOUT_BLHD);
-  request_.mutable_query()->mutable_shape()->SwapElements(1, 2);
+TEST_F(DecodeTest, RefusedBiasElementsAreCounted) {
+  request_ = MakeRequest({.queries = 100, .keys = 50});
+  SetTensor({1, 1, 100, 50}, std::vector<float>(5000, static_cast<float>(kNan)),
+            *request_.mutable_bias());
   const auto decoded = Try();
   ASSERT_TRUE(decoded.ok()) << decoded.status();
-  v1::AttendResponse reply;
-  PrepareReply(request_, decoded->sizes, decoded->problem.outputs,
-               decoded->reply, reply);
-  EXPECT_EQ(reply.output().layout(), v1::LAYOUT_BLHD);
-  EXPECT_THAT(reply.output().shape(), ::testing::ElementsAre(1, 2, 6, 5));
+  const auto plan = Plan::Make(decoded->problem);
+  const absl::Status status = FromPlan(plan.status(), decoded->problem);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("bias: element [0,0,0,0]"), HasSubstr("5000")));
+}
+
+TEST_F(DecodeTest, BiasInTheOtherLayoutIsNotServedYet) {
+  SetTensor({1, 2, 1, 3}, std::vector<float>(6, 0), *request_.mutable_bias());
+  request_.mutable_bias()->set_layout(v1::LAYOUT_BLHD);
+  ExpectUnserved("bias.layout");
 }
 
 }  // namespace

@@ -1,0 +1,191 @@
+// attnctl and the library against the real server.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdio>
+
+#include "absl/strings/str_cat.h"
+#include "client/client.h"
+#include "client/files.h"
+#include "client/load/workload.h"
+#include "client/request.h"
+#include "google/protobuf/struct.pb.h"
+#include "google/protobuf/util/json_util.h"
+#include "tests/client/attnctl_process.h"
+#include "tests/client/attnd_process.h"
+
+namespace attnd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+class AttnctlWithAttnd : public ::testing::Test {
+ protected:
+  Client Connect() const {
+    return *Client::Create({.endpoints = {server_.target()}});
+  }
+
+  ProcessResult Run(std::vector<std::string> arguments) const {
+    arguments.insert(arguments.end(), {"--target", server_.target()});
+    return RunAttnctl(arguments);
+  }
+
+  AttndProcess server_{"client/examples/attnd.yaml"};
+};
+
+// The main job: weeks hidden from the estimate, on real data, through the real
+// service.
+TEST_F(AttnctlWithAttnd, InterpolatesBetterThanStraightLines) {
+  for (int seed = 1; seed <= 5; ++seed) {
+    const ProcessResult result =
+        Run({"interpolate", "client/examples/co2_weekly.csv", "--holdout",
+             "40x13", "--seed", absl::StrCat(seed), "--unit-label", "ppm",
+             "--out", "/dev/null"});
+    ASSERT_EQ(result.exit_code, 0) << result.err;
+    double attention = 0;
+    double straight = 0;
+    ASSERT_EQ(std::sscanf(LastLine(result.out).c_str(),
+                          "held-out rmse: attention %lf ppm, straight line "
+                          "%lf ppm",
+                          &attention, &straight),
+              2)
+        << result.out;
+    EXPECT_LE(attention, 0.6 * straight) << "seed " << seed;
+    EXPECT_LE(attention, 0.45) << "seed " << seed;
+  }
+}
+
+TEST_F(AttnctlWithAttnd, ListsTheExampleEncodings) {
+  const ProcessResult result = Run({"encodings"});
+  EXPECT_EQ(result.exit_code, 0) << result.err;
+  for (const char* name : {"nope", "rope", "alibi", "co2", "co2_level"}) {
+    EXPECT_THAT(result.out, HasSubstr(absl::StrCat("\n", name, " ")));
+  }
+}
+
+TEST_F(AttnctlWithAttnd, HealthFollowsTheServer) {
+  EXPECT_EQ(Run({"health"}).exit_code, 0);
+  EXPECT_EQ(Run({"health", "--service", "attnd.v1.AttentionScoring"}).exit_code,
+            0);
+  EXPECT_EQ(server_.Stop(), 0);
+  EXPECT_EQ(Run({"health"}).exit_code, 2);
+}
+
+TEST_F(AttnctlWithAttnd, MeasuresIt) {
+  const ProcessResult result =
+      Run({"load", "-n", "4", "-c", "2", "-r", "200", "-w", "0s", "--heads",
+           "1", "--queries", "8", "--dim", "16", "--encoding", "rope",
+           "--causal", "--json"});
+  ASSERT_EQ(result.exit_code, 0) << result.err << result.out;
+  google::protobuf::Struct json;
+  ASSERT_TRUE(
+      google::protobuf::util::JsonStringToMessage(result.out, &json).ok());
+  EXPECT_EQ(json.fields().at("ok").number_value(), 200);
+  EXPECT_EQ(json.fields().at("failed").number_value(), 0);
+}
+
+// Case C18: 8 MiB of scores pass with everything at its default.
+TEST_F(AttnctlWithAttnd, LargeAnswersPassByDefault) {
+  v1::AttendRequest request = MakeRequests({.queries = 512,
+                                            .keys = 512,
+                                            .times = TimeKind::kNone,
+                                            .distinct = 1})
+                                  .value()[0];
+  request.add_outputs(v1::OUTPUT_SCORES);
+  const auto answer = Connect().Attend(request);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->scores().data().size(), 8u << 20);
+}
+
+// Case C15: times of today in three representations, 60 s apart.
+TEST_F(AttnctlWithAttnd, EpochTimesKeepTheirDifferences) {
+  const Client client = Connect();
+  const auto mean = [&](v1::TimeAxis query_time, v1::TimeAxis key_time) {
+    v1::AttendRequest request;
+    *request.mutable_query() = *MakeTensor(std::vector<float>{0}, {1, 1, 1, 1});
+    *request.mutable_key() =
+        *MakeTensor(std::vector<float>{0, 0}, {1, 1, 2, 1});
+    *request.mutable_value() =
+        *MakeTensor(std::vector<float>{0, 1}, {1, 1, 2, 1});
+    *request.mutable_query_time() = std::move(query_time);
+    *request.mutable_key_time() = std::move(key_time);
+    request.set_encoding("alibi");  // per minute; slope 2^-8 for one head
+    request.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+    const auto answer = client.Attend(request);
+    EXPECT_TRUE(answer.ok()) << answer.status();
+    return answer.ok() ? ToFloats(answer->output()).value()[0] : -1.0f;
+  };
+  const double expected = 1 / (1 + std::exp(-1.0 / 256));
+  for (int64_t t : {int64_t{0}, int64_t{1'700'000'000}}) {
+    const std::vector<int64_t> seconds = {t, t + 60};
+    const std::vector<int64_t> ns = {t * 1'000'000'000,
+                                     (t + 60) * 1'000'000'000};
+    const std::vector<double> floats = {static_cast<double>(t),
+                                        static_cast<double>(t + 60)};
+    const auto last = [](const auto& times) {
+      return absl::MakeConstSpan(times).last(1);
+    };
+    EXPECT_NEAR(mean(*MakeTimeAxis(last(seconds), v1::TICK_UNIT_SECONDS),
+                     *MakeTimeAxis(seconds, v1::TICK_UNIT_SECONDS)),
+                expected, 1e-6);
+    EXPECT_NEAR(mean(*MakeTimeAxis(last(ns), v1::TICK_UNIT_NANOSECONDS),
+                     *MakeTimeAxis(ns, v1::TICK_UNIT_NANOSECONDS)),
+                expected, 1e-6);
+    EXPECT_NEAR(mean(*MakeTimeAxis(last(floats)), *MakeTimeAxis(floats)),
+                expected, 1e-6);
+  }
+}
+
+// Case C22: an unknown name is the caller's fault and is not tried again.
+TEST_F(AttnctlWithAttnd, AnUnknownEncodingIsRefusedOnce) {
+  v1::AttendRequest request =
+      MakeRequests({.queries = 8, .keys = 8, .distinct = 1}).value()[0];
+  request.set_encoding("ropee");
+  CallReport report;
+  const absl::Status status =
+      Connect().Attend(request, {.report = &report}).status();
+  EXPECT_TRUE(absl::IsNotFound(status) || absl::IsInvalidArgument(status))
+      << status;
+  EXPECT_LT(status.message().size(), 1024u);
+  EXPECT_EQ(report.attempts, 1);
+}
+
+// By hand: exp(-0.5 per day), so the last value, 3.5 days later, is nearly
+// alone.
+TEST_F(AttnctlWithAttnd, TheExampleProgramSmooths) {
+  const ProcessResult result = RunProcess(EXAMPLE_PATH, {server_.target()});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  double first, second, third, last;
+  ASSERT_EQ(std::sscanf(result.out.c_str(), "%lf %lf %lf %lf", &first, &second,
+                        &third, &last),
+            4)
+      << result.out;
+  const double five = std::exp(-0.5 * 5 / 24);
+  const double one = std::exp(-0.5 * 1 / 24);
+  const double long_ago = std::exp(-0.5 * 84 / 24);
+  EXPECT_NEAR(first, 1, 1e-5);
+  EXPECT_NEAR(second, (2 + five) / (1 + five), 1e-5);
+  const double older = 4 + one * (2 + five);
+  const double weight = 1 + one * (1 + five);
+  EXPECT_NEAR(third, older / weight, 1e-5);
+  EXPECT_NEAR(last, (8 + long_ago * older) / (1 + long_ago * weight), 1e-5);
+}
+
+TEST(Demo, StartsServesPlotsAndStops) {
+  const std::string folder = FreshFolder();
+  const ProcessResult result = RunProcess(
+      "/bin/sh",
+      {"-c", absl::StrCat("demo=$PWD/client/examples/demo.sh && cd ", folder,
+                          " && exec \"$demo\" ", BUILD_FOLDER)});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  EXPECT_THAT(LastLine(result.out),
+              ::testing::MatchesRegex(
+                  "held-out rmse: attention 0\\.[0-9]+ ppm, straight line "
+                  "0\\.[0-9]+ ppm, plot build/demo/co2\\.svg"));
+  EXPECT_TRUE(ReadFile(folder + "build/demo/co2.svg").ok());
+}
+
+}  // namespace
+}  // namespace attnd::client

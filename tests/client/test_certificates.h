@@ -1,0 +1,68 @@
+// An authority, and a server and a client that it vouches for, for TLS on the
+// loopback in tests; valid from 2020 to 2120, worth nothing elsewhere. Made
+// with openssl (prime256v1); the authority's key was thrown away.
+#ifndef ATTND_TESTS_CLIENT_TEST_CERTIFICATES_H_
+#define ATTND_TESTS_CLIENT_TEST_CERTIFICATES_H_
+
+namespace attnd::client {
+
+inline constexpr char kTestAuthority[] =
+    R"(-----BEGIN CERTIFICATE-----
+MIIBYzCCAQigAwIBAgICEAAwCgYIKoZIzj0EAwIwHzEdMBsGA1UEAwwUYXR0bmQg
+dGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBa
+MB8xHTAbBgNVBAMMFGF0dG5kIHRlc3QgYXV0aG9yaXR5MFkwEwYHKoZIzj0CAQYI
+KoZIzj0DAQcDQgAEDs1yRc2vAZ8Fztmp1BWGOmMIWBfQNNx3WMga5oQy8X1YS3ru
+xeLhvJlot8ciQdcmcg8wSxOMMsHLtlixwmrwyqMyMDAwDwYDVR0TAQH/BAUwAwEB
+/zAdBgNVHQ4EFgQUNukgriCrNjCCUOuQG4JrzrrOrJYwCgYIKoZIzj0EAwIDSQAw
+RgIhAPn1Tz3vtthxl0IsJWpNdQZrluc4w6A/IW+K2frejmtzAiEAnZaqoFT8vNMK
+NUDfvcXsY8AbHyAwRpp4jT8WfieZdoA=
+-----END CERTIFICATE-----
+)";
+
+// For server.attnd.test.
+inline constexpr char kTestServerCertificate[] =
+    R"(-----BEGIN CERTIFICATE-----
+MIIBjDCCATOgAwIBAgICEAEwCgYIKoZIzj0EAwIwHzEdMBsGA1UEAwwUYXR0bmQg
+dGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBa
+MBwxGjAYBgNVBAMMEXNlcnZlci5hdHRuZC50ZXN0MFkwEwYHKoZIzj0CAQYIKoZI
+zj0DAQcDQgAE9tVmS7bKlgzwkxFHv+vW7rKY8lebwu2q3v5cPUWFWuWTAITnIshK
+PSBHB+v6q+95WWQS7FK6xEJOkBYD4JNn46NgMF4wHAYDVR0RBBUwE4IRc2VydmVy
+LmF0dG5kLnRlc3QwHQYDVR0OBBYEFEmpITAHCFypYObyfbzvfxj4vzTwMB8GA1Ud
+IwQYMBaAFDbpIK4gqzYwglDrkBuCa866zqyWMAoGCCqGSM49BAMCA0cAMEQCIFtw
+7ysdM7o/CcTr280nsdCVyyLwoieFgzBbAtMu8KoNAiBCtK6junmkfhTWYrBi/aIZ
+lCuO850X58YMr7zznJsXVw==
+-----END CERTIFICATE-----
+)";
+inline constexpr char kTestServerKey[] =
+    R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgn31UKsV1ZSYiK8Fi
+ZjNF5OGRMsaf+lPUUmV7SUIhu8ehRANCAAT21WZLtsqWDPCTEUe/69buspjyV5vC
+7are/lw9RYVa5ZMAhOciyEo9IEcH6/qr73lZZBLsUrrEQk6QFgPgk2fj
+-----END PRIVATE KEY-----
+)";
+
+// For client.attnd.test.
+inline constexpr char kTestClientCertificate[] =
+    R"(-----BEGIN CERTIFICATE-----
+MIIBjTCCATOgAwIBAgICEAIwCgYIKoZIzj0EAwIwHzEdMBsGA1UEAwwUYXR0bmQg
+dGVzdCBhdXRob3JpdHkwIBcNMjAwMTAxMDAwMDAwWhgPMjEyMDAxMDEwMDAwMDBa
+MBwxGjAYBgNVBAMMEWNsaWVudC5hdHRuZC50ZXN0MFkwEwYHKoZIzj0CAQYIKoZI
+zj0DAQcDQgAEUMMFWmYgJ2Yz3l+UWyh7VMtihOB3vMSjPqbr/xAvWBkRe/37xsiP
+Upw01HVZhgAyd9cUDU/DJUqdUUPpwbS7i6NgMF4wHAYDVR0RBBUwE4IRY2xpZW50
+LmF0dG5kLnRlc3QwHQYDVR0OBBYEFGR7AW7fXxg2DfBhhORAuF/iaqf4MB8GA1Ud
+IwQYMBaAFDbpIK4gqzYwglDrkBuCa866zqyWMAoGCCqGSM49BAMCA0gAMEUCIQCP
+4OzVZHZ1o2VTqS09ZDqf/OkcrR1Gy3yID/+yIEkvGQIgF4ET5mQu01bG+sR4maIw
+/9rj+K0cThjTjqdD2ir8wco=
+-----END CERTIFICATE-----
+)";
+inline constexpr char kTestClientKey[] =
+    R"(-----BEGIN PRIVATE KEY-----
+MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQg/KXD63SPmRuuhm5Z
+Nk+PgyCQfFIxEQtUifA1TjAviZ2hRANCAARQwwVaZiAnZjPeX5RbKHtUy2KE4He8
+xKM+puv/EC9YGRF7/fvGyI9SnDTUdVmGADJ31xQNT8MlSp1RQ+nBtLuL
+-----END PRIVATE KEY-----
+)";
+
+}  // namespace attnd::client
+
+#endif  // ATTND_TESTS_CLIENT_TEST_CERTIFICATES_H_

@@ -1,0 +1,329 @@
+// Queues, deadlines, cancellation, gauges and faults, with work that lasts as
+// long as a test wants.
+#include <gmock/gmock.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <new>
+#include <stdexcept>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/service_test.h"
+#include "tests/server/requests.h"
+
+namespace attnd::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Units wait here until released; a stopped one leaves at once.
+class SlowWork {
+ public:
+  server::RunUnitFunction Function() {
+    return [this](const Plan& plan, int64_t unit, Workspace& workspace,
+                  const OutputBuffers& out, const std::atomic<bool>* stop) {
+      ++started_;
+      std::unique_lock lock(mutex_);
+      while (permits_ == 0) {
+        if (*stop) {
+          ++stopped_;
+          return absl::CancelledError("stopped");
+        }
+        // The kernels look at the flag between tiles, about this often.
+        changed_.wait_for(lock, std::chrono::milliseconds(1));
+      }
+      --permits_;
+      lock.unlock();
+      return RunUnit(plan, unit, workspace, out, stop);
+    };
+  }
+  void Release(int units) {
+    std::lock_guard lock(mutex_);
+    permits_ += units;
+    changed_.notify_all();
+  }
+  int started() const { return started_; }
+  int stopped() const { return stopped_; }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int permits_ = 0;
+  std::atomic<int> started_{0}, stopped_{0};
+};
+
+constexpr char kWaiting[] = "attnd_requests_waiting";
+constexpr char kRunning[] = "attnd_requests_running";
+
+class LoadTest : public ServiceTest {
+ protected:
+  void StartSlow(const std::string& yaml = "") {
+    Start("workers: 1\n" + yaml, work_.Function());
+  }
+  void TearDown() override { work_.Release(1 << 20); }
+
+  // One request occupies the only worker.
+  std::unique_ptr<AttendHandle> Occupy() {
+    auto handle = client_->StartAttend(small_);
+    EXPECT_TRUE(EventuallyMetric(kRunning, 1));
+    return handle;
+  }
+
+  SlowWork work_;
+  const v1::AttendRequest small_ = MakeRequest({});  // one unit
+};
+
+// C20.
+TEST_F(LoadTest, ExpiredRequestsEndInTimeAndCostNothing) {
+  StartSlow();
+  auto first = Occupy();
+  std::vector<std::unique_ptr<AttendHandle>> doomed;
+  for (int i = 0; i < 20; ++i) {
+    doomed.push_back(client_->StartAttend(small_, 0.1));
+  }
+  auto leaver = client_->StartAttend(small_);
+  ASSERT_TRUE(Eventually([&] {
+    return Metric("attnd_admitted_worker_seconds_total") > 0 &&
+           Metric(kWaiting) >= 1;
+  }));
+  leaver->Cancel();
+  for (auto& call : doomed) {
+    EXPECT_EQ(call->Wait().code, kDeadlineExceeded);
+    EXPECT_GE(call->Wait().seconds, 0.09);
+    EXPECT_LT(call->Wait().seconds, 2);
+  }
+  EXPECT_EQ(leaver->Wait().code, kCancelled);
+  EXPECT_TRUE(EventuallyMetric(kWaiting, 0));
+  EXPECT_EQ(Metric(kRunning), 1);
+  auto normal = client_->StartAttend(small_);
+  work_.Release(2);
+  EXPECT_TRUE(first->Wait().ok());
+  EXPECT_TRUE(normal->Wait().ok());
+  EXPECT_EQ(work_.started(), 2) << "work was done for callers who had left";
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  // A client's own deadline and the server's timer race; each of the twenty is
+  // counted as one or the other, and nothing as OK.
+  EXPECT_EQ(Metric("attnd_expired_in_queue_total") +
+                Metric("attnd_cancelled_total{stage=\"queue\"}"),
+            21);
+}
+
+// C20.
+TEST_F(LoadTest, CancellingARunningRequestFreesItsWorker) {
+  StartSlow();
+  auto running = Occupy();
+  const auto start = std::chrono::steady_clock::now();
+  running->Cancel();
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(500));
+  EXPECT_EQ(running->Wait().code, kCancelled);
+  EXPECT_EQ(work_.stopped(), 1);
+  EXPECT_EQ(Metric("attnd_cancelled_total{stage=\"compute\"}"), 1);
+  work_.Release(1);
+  EXPECT_TRUE(client_->Attend(small_).ok());
+}
+
+// C20, with the kernels themselves: stopped between tiles.
+TEST_F(LoadTest, CancellationReachesTheKernels) {
+  Start("workers: 1\nlimits: {request_worker_seconds: 1000}\n");
+  auto large = client_->StartAttend(MakeRequest({.query_heads = 64,
+                                                 .queries = 16384,
+                                                 .keys = 16384,
+                                                 .dim = 16,
+                                                 .value_dim = 16}));
+  ASSERT_TRUE(EventuallyMetric(kRunning, 1));
+  const auto start = std::chrono::steady_clock::now();
+  large->Cancel();
+  EXPECT_TRUE(EventuallyMetric("attnd_workers_busy", 0));
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(500));
+  EXPECT_EQ(large->Wait().code, kCancelled);
+}
+
+TEST_F(LoadTest, DeadlinesStopRunningWork) {
+  StartSlow();
+  const auto result = client_->Attend(small_, 0.1);
+  EXPECT_EQ(result.code, kDeadlineExceeded);
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  EXPECT_EQ(work_.stopped(), 1);
+}
+
+// C25.
+TEST_F(LoadTest, GaugesAndWaitingTimesTellTheWholeStory) {
+  StartSlow();
+  std::vector<std::unique_ptr<AttendHandle>> calls;
+  for (int i = 0; i < 10; ++i) calls.push_back(client_->StartAttend(small_));
+  EXPECT_TRUE(EventuallyMetric(kWaiting, 9));
+  EXPECT_EQ(Metric(kRunning), 1);
+  EXPECT_EQ(Metric("attnd_inflight_requests"), 10);
+  for (int done = 1; done <= 5; ++done) {
+    work_.Release(1);
+    EXPECT_TRUE(EventuallyMetric(kWaiting, 9 - done));
+    EXPECT_TRUE(EventuallyMetric(kRunning, 1));
+  }
+  work_.Release(5);
+  for (auto& call : calls) EXPECT_TRUE(call->Wait().ok());
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  EXPECT_EQ(Metric(kWaiting), 0);
+  EXPECT_EQ(Metric("attnd_queue_bytes"), 0);
+  EXPECT_EQ(Metric("attnd_queue_cost_seconds"), 0);
+  EXPECT_EQ(Metric("attnd_stage_seconds_count{stage=\"queue\"}"), 10);
+  EXPECT_GT(Metric("attnd_stage_seconds_sum{stage=\"queue\"}"), 0);
+}
+
+// C25, with three that leave and two that are refused.
+TEST_F(LoadTest, WaitingTimesCountThoseWhoNeverRan) {
+  StartSlow("limits: {queue_requests: 9}\n");
+  auto running = Occupy();
+  std::vector<std::unique_ptr<AttendHandle>> calls;
+  for (int i = 0; i < 9; ++i) calls.push_back(client_->StartAttend(small_));
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 9));
+  for (int i = 0; i < 2; ++i) {
+    const auto refused = client_->Attend(small_);
+    EXPECT_EQ(refused.code, kUnavailable);
+    EXPECT_TRUE(refused.Retryable());
+    EXPECT_EQ(refused.Reason(), "QUEUE_FULL");
+    EXPECT_EQ(refused.trailers.count("grpc-retry-pushback-ms"), 1u);
+    EXPECT_LT(refused.seconds, 0.1);
+  }
+  for (int i = 0; i < 3; ++i) calls[i]->Cancel();
+  EXPECT_TRUE(EventuallyMetric(kWaiting, 6));
+  EXPECT_EQ(Metric(kRunning), 1);
+  work_.Release(7);
+  for (int i = 3; i < 9; ++i) EXPECT_TRUE(calls[i]->Wait().ok());
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  EXPECT_EQ(Metric(kWaiting), 0);
+  EXPECT_EQ(Metric("attnd_stage_seconds_count{stage=\"queue\"}"), 10);
+  EXPECT_EQ(Metric("attnd_cancelled_total{stage=\"queue\"}"), 3);
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"queue_full\"}"), 2);
+}
+
+TEST_F(LoadTest, TheQueueIsBoundedInWorkerSeconds) {
+  StartSlow("limits: {queue_worker_seconds: 0.002}\n");
+  auto running = Occupy();
+  // A hundredth of a second or so each.
+  const v1::AttendRequest heavy = MakeRequest({.query_heads = 4,
+                                               .queries = 1500,
+                                               .keys = 1500,
+                                               .dim = 64,
+                                               .value_dim = 64});
+  auto waits = client_->StartAttend(heavy);
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 1));
+  const auto refused = client_->Attend(heavy);
+  EXPECT_EQ(refused.code, kUnavailable);
+  EXPECT_TRUE(refused.Retryable());
+  EXPECT_THAT(refused.message, HasSubstr("worker seconds"));
+}
+
+TEST_F(LoadTest, DemandCountsRefusalsButNotRetries) {
+  StartSlow("limits: {queue_requests: 1}\n");
+  const std::string offered =
+      "attnd_offered_worker_seconds_total{tenant_class=\"default\"}";
+  auto running = Occupy();
+  const double one = Metric(offered);
+  EXPECT_GT(one, 0);
+  auto waits = client_->StartAttend(small_);
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 1));
+  const double two = Metric(offered);
+  EXPECT_NEAR(two, 2 * one, 1e-3 * one);
+  EXPECT_EQ(client_->Attend(small_).code, kUnavailable);
+  const double three = Metric(offered);
+  EXPECT_GT(three, two);
+  EXPECT_EQ(
+      client_
+          ->Attend(small_, kNoDeadline, {{"grpc-previous-rpc-attempts", "1"}})
+          .code,
+      kUnavailable);
+  EXPECT_EQ(Metric(offered), three);
+  EXPECT_LT(Metric("attnd_admitted_worker_seconds_total"), three);
+}
+
+TEST_F(LoadTest, HopelessDeadlinesAreRefusedBeforeComputing) {
+  Start("workers: 1\n");
+  // Half a second of work or more.
+  const auto result = client_->Attend(MakeRequest({.query_heads = 16,
+                                                   .queries = 8192,
+                                                   .keys = 8192,
+                                                   .dim = 16,
+                                                   .value_dim = 16}),
+                                      0.08);
+  EXPECT_EQ(result.code, kDeadlineExceeded);
+  EXPECT_EQ(Metric("attnd_worker_busy_seconds_total"), 0);
+  EXPECT_TRUE(EventuallyMetric("attnd_rejected_total{reason=\"hopeless\"}", 1));
+}
+
+TEST_F(LoadTest, AnExceptionInAWorkerIsOneInternalError) {
+  std::atomic<int> calls{0};
+  Start("", [&](const Plan& plan, int64_t unit, Workspace& workspace,
+                const OutputBuffers& out, const std::atomic<bool>* stop) {
+    switch (calls++) {
+      case 0:
+        throw std::runtime_error("test exception");
+      case 1:
+        throw std::bad_alloc();
+      default:
+        return RunUnit(plan, unit, workspace, out, stop);
+    }
+  });
+  const auto internal = client_->Attend(small_);
+  EXPECT_EQ(internal.code, kInternal);
+  EXPECT_THAT(internal.message, HasSubstr("test exception"));
+  EXPECT_FALSE(internal.Retryable());
+  EXPECT_EQ(client_->Attend(small_).code, kResourceExhausted);
+  EXPECT_TRUE(client_->Attend(small_).ok());
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"internal\"}"), 1);
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"memory\"}"), 1);
+  EXPECT_TRUE(EventuallyMetric(kRunning, 0));
+  EXPECT_EQ(Metric("attnd_queue_bytes"), 0);
+}
+
+TEST_F(LoadTest, HealthAnswersUnderFullLoad) {
+  StartSlow();
+  std::vector<std::unique_ptr<AttendHandle>> calls;
+  // 32 streams a connection: the rest waits at the client.
+  for (int i = 0; i < 200; ++i) calls.push_back(client_->StartAttend(small_));
+  ASSERT_TRUE(EventuallyMetric(kRunning, 1));
+  TestClient other(server_->addresses()[0]);
+  ASSERT_EQ(other.Health(""), 1);  // connects
+  const auto start = std::chrono::steady_clock::now();
+  EXPECT_EQ(other.Health(""), 1);
+  EXPECT_LT(std::chrono::steady_clock::now() - start,
+            std::chrono::milliseconds(500));
+  work_.Release(200);
+  for (auto& call : calls) EXPECT_TRUE(call->Wait().ok());
+}
+
+TEST_F(LoadTest, ManyConcurrentCallersAllGetTheirOwnAnswer) {
+  Start();
+  std::vector<v1::AttendRequest> requests;
+  std::vector<std::string> expected;
+  for (int i = 0; i < 8; ++i) {
+    requests.push_back(MakeRequest({.batch = 1 + i % 3,
+                                    .query_heads = 2,
+                                    .queries = 10 + 40 * i,
+                                    .keys = 5 + 30 * i,
+                                    .dim = 8 + i,
+                                    .value_dim = 3 + i},
+                                   i));
+    requests.back().set_request_id(absl::StrCat("r", i));
+    const auto alone = client_->Attend(requests.back());
+    ASSERT_TRUE(alone.ok()) << alone.message;
+    expected.push_back(alone.reply.output().data());
+  }
+  std::vector<std::unique_ptr<AttendHandle>> calls;
+  for (int i = 0; i < 200; ++i) {
+    calls.push_back(client_->StartAttend(requests[i % 8]));
+  }
+  for (int i = 0; i < 200; ++i) {
+    const auto& result = calls[i]->Wait();
+    ASSERT_TRUE(result.ok()) << result.message;
+    EXPECT_EQ(result.reply.request_id(), absl::StrCat("r", i % 8));
+    EXPECT_EQ(result.reply.output().data(), expected[i % 8])
+        << "load changed the bytes of an answer";
+  }
+}
+
+}  // namespace
+}  // namespace attnd::testing

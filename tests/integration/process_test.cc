@@ -1,0 +1,286 @@
+// The program itself: command line, log lines, signals, exit codes.
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
+#include "tests/integration/test_client.h"
+#include "tests/server/http.h"
+#include "tests/server/requests.h"
+
+namespace attnd::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+
+using Clock = std::chrono::steady_clock;
+
+// attnd as a child. Its stderr is read line by line, its stdout as a whole.
+class Attnd {
+ public:
+  explicit Attnd(const std::vector<std::string>& arguments) {
+    int out[2], err[2];
+    if (pipe(out) != 0 || pipe(err) != 0) std::abort();
+    pid_ = fork();
+    if (pid_ == 0) {
+      dup2(out[1], 1);
+      dup2(err[1], 2);
+      for (int fd : {out[0], out[1], err[0], err[1]}) close(fd);
+      std::vector<char*> argv = {const_cast<char*>(ATTND_BINARY)};
+      for (const std::string& argument : arguments) {
+        argv.push_back(const_cast<char*>(argument.c_str()));
+      }
+      argv.push_back(nullptr);
+      execv(argv[0], argv.data());
+      _exit(127);
+    }
+    close(out[1]);
+    close(err[1]);
+    stdout_ = out[0];
+    stderr_ = err[0];
+  }
+  ~Attnd() {
+    if (pid_ > 0) {
+      kill(pid_, SIGKILL);
+      waitpid(pid_, nullptr, 0);
+    }
+    close(stdout_);
+    close(stderr_);
+  }
+
+  // The first line that holds `text`; "" when the process ends without one.
+  std::string WaitForLine(const std::string& text) {
+    const auto end = Clock::now() + std::chrono::seconds(60);
+    while (true) {
+      const size_t newline = pending_.find('\n');
+      if (newline != std::string::npos) {
+        const std::string line = pending_.substr(0, newline);
+        pending_.erase(0, newline + 1);
+        log_ += line + "\n";
+        if (line.find(text) != std::string::npos) return line;
+        continue;
+      }
+      pollfd waiting = {.fd = stderr_, .events = POLLIN, .revents = 0};
+      const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+          end - Clock::now());
+      if (left.count() <= 0 ||
+          poll(&waiting, 1, static_cast<int>(left.count())) <= 0) {
+        return "";
+      }
+      char buffer[4096];
+      const ssize_t got = read(stderr_, buffer, sizeof(buffer));
+      if (got <= 0) return "";
+      pending_.append(buffer, static_cast<size_t>(got));
+    }
+  }
+  // All of its log, to its end.
+  const std::string& WholeLog() {
+    WaitForLine("\n");
+    return log_;
+  }
+  std::string Output() {
+    std::string text;
+    char buffer[4096];
+    ssize_t got;
+    while ((got = read(stdout_, buffer, sizeof(buffer))) > 0) {
+      text.append(buffer, static_cast<size_t>(got));
+    }
+    return text;
+  }
+  void Signal(int signal) { kill(pid_, signal); }
+  // Its exit code, or 1000 + the signal that killed it.
+  int Wait() {
+    int status = 0;
+    waitpid(pid_, &status, 0);
+    pid_ = -1;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status);
+  }
+  bool running() const { return waitpid(pid_, nullptr, WNOHANG) == 0; }
+
+ private:
+  pid_t pid_ = -1;
+  int stdout_ = -1, stderr_ = -1;
+  std::string pending_, log_;
+};
+
+// The value of a string field in a JSON line.
+std::string Field(const std::string& line, const std::string& key) {
+  const std::string start = absl::StrCat("\"", key, "\":\"");
+  const size_t place = line.find(start);
+  if (place == std::string::npos) return "";
+  const size_t begin = place + start.size();
+  return line.substr(begin, line.find('"', begin) - begin);
+}
+
+class ProcessTest : public ::testing::Test {
+ protected:
+  std::string Write(const std::string& yaml) {
+    file_ = absl::StrCat(::testing::TempDir(), "attnd_", getpid(), "_",
+                         files_++, ".yaml");
+    std::ofstream(file_) << yaml;
+    written_.push_back(file_);
+    return file_;
+  }
+  void TearDown() override {
+    for (const std::string& file : written_) std::filesystem::remove(file);
+  }
+
+  int files_ = 0;
+  std::string file_;
+  std::vector<std::string> written_;
+};
+
+constexpr char kSmall[] =
+    "listeners: [{address: '127.0.0.1:0'}]\n"
+    "admin: {address: '127.0.0.1:0'}\n"
+    "drain: {delay_seconds: 0.2, grace_seconds: 10}\n";
+
+TEST_F(ProcessTest, ServesDrainsAndExitsWithZero) {
+  Attnd attnd({"--config", Write(kSmall)});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  const std::string grpc = Field(line, "grpc"), admin = Field(line, "admin");
+  ASSERT_THAT(grpc, MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]*")) << line;
+  ASSERT_THAT(admin, MatchesRegex("127\\.0\\.0\\.1:[1-9][0-9]*"));
+  EXPECT_THAT(line, AllOf(HasSubstr("\"ts\":\""), HasSubstr("\"level\":\""),
+                          HasSubstr("\"workers\":")));
+  TestClient client(grpc);
+  EXPECT_EQ(client.Health(""), 1);
+  v1::AttendRequest request = MakeRequest({});
+  request.set_request_id("first \"call\"");
+  EXPECT_TRUE(client.Attend(request).ok());
+  EXPECT_THAT(Http(admin, "GET /metrics"), HasSubstr("attnd_ready 1"));
+  const std::string access = attnd.WaitForLine("\"event\":\"request\"");
+  EXPECT_THAT(access, AllOf(HasSubstr("\"method\":\"Attend\""),
+                            HasSubstr("\"request_id\":\"first \\\"call\\\"\""),
+                            HasSubstr("\"code\":0")));
+
+  attnd.Signal(SIGTERM);
+  EXPECT_NE(attnd.WaitForLine("\"event\":\"draining\""), "");
+  EXPECT_TRUE(client.Attend(request).ok()) << "within the drain delay";
+  EXPECT_EQ(client.Health("liveness"), 1);
+  EXPECT_EQ(attnd.Wait(), 0);
+  for (absl::string_view each : absl::StrSplit(attnd.WholeLog(), '\n')) {
+    if (!each.empty()) {
+      EXPECT_EQ(each.front(), '{') << each;
+    }
+  }
+}
+
+TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
+  Attnd attnd({"--config", Write("listeners: [{address: '127.0.0.1:0'}]\n"
+                                 "admin: {address: 'off'}\n"
+                                 "drain: {delay_seconds: 3600}\n")});
+  ASSERT_NE(attnd.WaitForLine("listening"), "");
+  attnd.Signal(SIGINT);
+  ASSERT_NE(attnd.WaitForLine("draining"), "");
+  attnd.Signal(SIGTERM);
+  EXPECT_EQ(attnd.Wait(), 128 + SIGTERM);
+}
+
+// C21.
+TEST_F(ProcessTest, ABrokenConfigurationNeverServes) {
+  Attnd attnd({"--config", Write("workers: 1\n"
+                                 "encodings:\n"
+                                 "  - name: rope\n"
+                                 "    time_unit: 1s\n"
+                                 "    blocks: [{rotary: {base: -1, "
+                                 "pair_layout: half_split}}]\n")});
+  EXPECT_EQ(attnd.Wait(), 2);
+  EXPECT_THAT(attnd.WholeLog(),
+              AllOf(HasSubstr(file_ + ":5: encodings[0].blocks[0].rotary.base"),
+                    ::testing::Not(HasSubstr("listening"))));
+}
+
+TEST_F(ProcessTest, AMissingFileIsSaid) {
+  Attnd attnd({"--config", "/nonexistent.yaml"});
+  EXPECT_EQ(attnd.Wait(), 2);
+  EXPECT_THAT(attnd.WholeLog(), HasSubstr("/nonexistent.yaml"));
+}
+
+TEST_F(ProcessTest, ATakenPortIsSaid) {
+  Attnd first({"--config", Write(kSmall)});
+  const std::string line = first.WaitForLine("listening");
+  Attnd second({"--config", Write(absl::StrCat(
+                                "listeners: [{address: '", Field(line, "grpc"),
+                                "'}]\nadmin: {address: 'off'}\n"))});
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.WholeLog(),
+              AllOf(HasSubstr("listeners[0].address"), HasSubstr("port")));
+  Attnd third(
+      {"--config", Write(absl::StrCat("listeners: [{address: '127.0.0.1:0'}]\n"
+                                      "admin: {address: '",
+                                      Field(line, "admin"), "'}\n"))});
+  EXPECT_EQ(third.Wait(), 1);
+  EXPECT_THAT(third.WholeLog(), HasSubstr("admin.address"));
+  EXPECT_TRUE(first.running());
+}
+
+TEST_F(ProcessTest, ChecksAConfigurationAndPrintsWhatWouldRun) {
+  Attnd good({"--check-config", Write("workers: 3\n"
+                                      "encodings: [{name: slow, time_unit: 1d, "
+                                      "biases: [{alibi: {}}]}]\n")});
+  const std::string text = good.Output();
+  EXPECT_EQ(good.Wait(), 0);
+  EXPECT_THAT(text, AllOf(HasSubstr("# workers: 3"),
+                          HasSubstr("# encoding slow: ALiBi; unit 1d"),
+                          HasSubstr("\"queue_worker_seconds\": 2")));
+  // What it prints is a configuration.
+  Attnd again({"--check-config", Write(text)});
+  EXPECT_EQ(again.Output(), text);
+  EXPECT_EQ(again.Wait(), 0);
+  Attnd bad({"--check-config", Write("wrokers: 3\n")});
+  EXPECT_EQ(bad.Wait(), 2);
+  EXPECT_THAT(bad.WholeLog(), HasSubstr(":1: wrokers: unknown key; did you "
+                                        "mean workers?"));
+}
+
+TEST_F(ProcessTest, SaysItsVersion) {
+  Attnd attnd({"--version"});
+  EXPECT_THAT(attnd.Output(), MatchesRegex("attnd [0-9]+\\.[0-9]+\\.[0-9]+\n"));
+  EXPECT_EQ(attnd.Wait(), 0);
+  Attnd help({"--help"});
+  EXPECT_THAT(help.Output(), HasSubstr("--check-config"));
+  EXPECT_EQ(help.Wait(), 0);
+  Attnd none({});
+  EXPECT_EQ(none.Wait(), 2);
+}
+
+// Memory of megabytes is reused: no call pays for fresh pages.
+TEST_F(ProcessTest, LargeRequestsCauseNoPageFaults) {
+  Attnd attnd({"--config", Write(absl::StrCat(kSmall, "workers: 1\n"))});
+  const std::string line = attnd.WaitForLine("listening");
+  TestClient client(Field(line, "grpc"));
+  const auto faults = [&] {
+    const std::string text = Http(Field(line, "admin"), "GET /metrics");
+    const size_t place = text.find("\nattnd_minor_faults_total ");
+    return std::stod(text.substr(place + 26));
+  };
+  const v1::AttendRequest request = MakeRequest({.query_heads = 8,
+                                                 .kv_heads = 8,
+                                                 .queries = 512,
+                                                 .keys = 512,
+                                                 .dim = 64,
+                                                 .value_dim = 64});
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(client.Attend(request).ok());
+  const double before = faults();
+  for (int i = 0; i < 30; ++i) ASSERT_TRUE(client.Attend(request).ok());
+  // 4 MiB in and out are 1024 pages a call.
+  EXPECT_LT((faults() - before) / 30, 200);
+}
+
+}  // namespace
+}  // namespace attnd::testing

@@ -1,0 +1,182 @@
+// No memory of the size queries x keys unless scores are asked for: counts
+// every allocation of this program.
+#include <gtest/gtest.h>
+#include <malloc.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <numeric>
+#include <vector>
+
+#include "kernels/attention.h"
+#include "kernels/plan.h"
+#include "tests/kernels/problem_builder.h"
+
+namespace {
+
+std::atomic<int64_t> live_bytes{0};
+std::atomic<int64_t> peak_bytes{0};
+
+void* Counted(void* p) {
+  if (p == nullptr) throw std::bad_alloc();
+  const int64_t live = live_bytes +=
+      static_cast<int64_t>(malloc_usable_size(p));
+  int64_t peak = peak_bytes;
+  while (live > peak && !peak_bytes.compare_exchange_weak(peak, live)) {
+  }
+  return p;
+}
+
+void Uncount(void* p) {
+  if (p == nullptr) return;
+  live_bytes -= static_cast<int64_t>(malloc_usable_size(p));
+  std::free(p);
+}
+
+void* AlignedAlloc(size_t size, std::align_val_t alignment) {
+  const auto a = static_cast<size_t>(alignment);
+  return std::aligned_alloc(a, (size + a - 1) / a * a);
+}
+
+}  // namespace
+
+void* operator new(size_t size) { return Counted(std::malloc(size)); }
+void* operator new[](size_t size) { return Counted(std::malloc(size)); }
+void* operator new(size_t size, std::align_val_t alignment) {
+  return Counted(AlignedAlloc(size, alignment));
+}
+void* operator new[](size_t size, std::align_val_t alignment) {
+  return Counted(AlignedAlloc(size, alignment));
+}
+void operator delete(void* p) noexcept { Uncount(p); }
+void operator delete[](void* p) noexcept { Uncount(p); }
+void operator delete(void* p, size_t) noexcept { Uncount(p); }
+void operator delete[](void* p, size_t) noexcept { Uncount(p); }
+void operator delete(void* p, std::align_val_t) noexcept { Uncount(p); }
+void operator delete[](void* p, std::align_val_t) noexcept { Uncount(p); }
+void operator delete(void* p, size_t, std::align_val_t) noexcept { Uncount(p); }
+void operator delete[](void* p, size_t, std::align_val_t) noexcept {
+  Uncount(p);
+}
+
+namespace attnd::testing {
+namespace {
+
+constexpr int64_t kRows = 16384;
+constexpr int64_t kDim = 16;
+
+// Encoded, causal and in a window, so that running it takes a moment and a plan
+// has all its parts.
+ProblemSpec LongProblem() {
+  ProblemSpec spec;
+  spec.queries = spec.keys = kRows;
+  spec.dim = spec.value_dim = kDim;
+  Random random(1);
+  spec.Fill(random);
+  spec.kind = TimeAxis::Kind::kTicks;
+  spec.query_ticks.resize(kRows);
+  std::iota(spec.query_ticks.begin(), spec.query_ticks.end(), 0);
+  spec.key_ticks = spec.query_ticks;
+  spec.encoding.emplace();
+  spec.encoding->blocks = {RotaryBlock{}};
+  spec.encoding->biases = {AlibiTerm{}};
+  spec.causal = true;
+  return spec;
+}
+
+OutputBuffers OutputOnly(std::vector<float>& output) {
+  OutputBuffers out;
+  out.output = absl::MakeSpan(output);
+  return out;
+}
+
+// Largest resident set so far; counts what libraries take from malloc, too.
+int64_t PeakResidentBytes() {
+  rusage usage;
+  getrusage(RUSAGE_SELF, &usage);
+  return int64_t{usage.ru_maxrss} * 1024;
+}
+
+TEST(Memory, OutputAloneNeedsNothingOfTheSizeQueriesTimesKeys) {
+  const auto owned = OwnedProblem::Build(LongProblem());
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  std::vector<float> output(kRows * kDim);
+
+  peak_bytes = live_bytes.load();
+  const int64_t before = live_bytes, resident_before = PeakResidentBytes();
+  const auto plan = Plan::Make(owned->problem());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const int64_t plan_peak = peak_bytes - before;
+  const int64_t plan_held = live_bytes - before;
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok()) << workspace.status();
+  ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
+  const int64_t peak = peak_bytes - before;
+
+  // A matrix of one byte per pair would be 268 MB.
+  EXPECT_LT(plan_peak, 4 << 20);
+  EXPECT_LT(peak, 24 << 20);
+  if (!kSanitized) {
+    EXPECT_LT(PeakResidentBytes() - resident_before, 64 << 20);
+  }
+  // What it says is what it takes; oneDNN's own memory is not part of it.
+  EXPECT_LE(plan_held, plan->plan_bytes() + 4096);
+  EXPECT_LE((*workspace)->scratch_bytes(), peak);
+  EXPECT_GE((*workspace)->scratch_bytes(), kRows * 2 * kDim * 4);
+}
+
+TEST(Memory, AWorkspaceHoldsNoMoreThanThePlanPredicts) {
+  for (int64_t rows : {1, 100, 1000, 4000}) {
+    for (int64_t dim : {5, 64}) {
+      ProblemSpec spec = LongProblem();
+      spec.queries = spec.keys = rows;
+      spec.dim = spec.value_dim = dim;
+      spec.query_ticks.resize(rows);
+      spec.key_ticks.resize(rows);
+      spec.encoding->blocks = {RotaryBlock{.rotary_dim = 4}};
+      Random random(2);
+      spec.Fill(random);
+      const auto owned = OwnedProblem::Build(spec);
+      ASSERT_TRUE(owned.ok()) << owned.status();
+      const auto plan = Plan::Make(owned->problem());
+      ASSERT_TRUE(plan.ok()) << plan.status();
+      const auto workspace = Workspace::Create();
+      ASSERT_TRUE(workspace.ok());
+      std::vector<float> output(plan->output_elements());
+      ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
+      EXPECT_LE((*workspace)->scratch_bytes(), plan->workspace_bytes())
+          << rows << " rows, dim " << dim;
+    }
+  }
+}
+
+TEST(Memory, RunningAgainAllocatesNothing) {
+  ProblemSpec spec = LongProblem();
+  spec.queries = spec.keys = 500;
+  spec.query_ticks.resize(500);
+  spec.key_ticks.resize(500);
+  Random random(3);
+  spec.Fill(random);
+  const auto owned = OwnedProblem::Build(spec);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  const auto plan = Plan::Make(owned->problem());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  std::vector<float> output(plan->output_elements());
+  const OutputBuffers out = OutputOnly(output);
+  ASSERT_TRUE(RunAll(*plan, **workspace, out).ok());
+  const int64_t held = live_bytes, scratch = (*workspace)->scratch_bytes();
+  for (int again = 0; again < 3; ++again) {
+    ASSERT_TRUE(RunAll(*plan, **workspace, out).ok());
+  }
+  EXPECT_EQ(live_bytes, held);
+  EXPECT_EQ((*workspace)->scratch_bytes(), scratch);
+}
+
+}  // namespace
+}  // namespace attnd::testing

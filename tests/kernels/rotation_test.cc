@@ -1,0 +1,208 @@
+#include "kernels/rotation.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <vector>
+
+#include "kernels/clock.h"
+#include "kernels/gemm.h"
+#include "kernels/tensor.h"
+#include "tests/kernels/problem_builder.h"
+
+namespace attnd {
+namespace {
+
+std::shared_ptr<const Encoder> Compile(std::vector<Block> blocks, int dim) {
+  EncodingSpec spec;
+  spec.blocks = std::move(blocks);
+  return *Encoder::Compile(
+      spec, {.head_dim = dim, .query_heads = 1, .kv_heads = 1}, {});
+}
+
+// Planes of random frequencies of every size and sign.
+std::shared_ptr<const Encoder> RandomPlanes(int planes, uint64_t seed) {
+  testing::Random random(seed);
+  RotationBlock block{.frequencies = {}};
+  for (int p = 0; p < planes; ++p) {
+    block.frequencies.push_back((random.Coin() ? 1 : -1) *
+                                std::exp(30 * random.Uniform() - 25));
+  }
+  return Compile({block}, 2 * planes);
+}
+
+class Table {
+ public:
+  template <typename Ticks>
+  Table(const Encoder& encoder, Ticks ticks) {
+    const int64_t stride = TableStride(encoder.planes());
+    cosine = buffer_.Reserve(2 * stride);
+    sine = cosine + stride;
+    PhaseRow(encoder, ticks, cosine, sine);
+  }
+  float *cosine, *sine;
+
+ private:
+  AlignedBuffer buffer_;
+};
+
+double AngleOf(uint64_t word) {
+  return std::ldexp(static_cast<double>(static_cast<int64_t>(word)), -64) * 2 *
+         M_PI;
+}
+
+template <typename Ticks>
+void ExpectExactPhases(const Encoder& encoder, Ticks ticks) {
+  const Table table(encoder, ticks);
+  for (int p = 0; p < encoder.planes(); ++p) {
+    const TurnFrequency f{encoder.frequencies_hi()[p],
+                          encoder.frequencies_lo()[p],
+                          encoder.whole_turns()[p]};
+    const double angle = AngleOf(PhaseWord(f, ticks));
+    ASSERT_NEAR(table.cosine[p], std::cos(angle), kTrigError)
+        << "plane " << p << " at " << ticks;
+    ASSERT_NEAR(table.sine[p], std::sin(angle), kTrigError)
+        << "plane " << p << " at " << ticks;
+  }
+}
+
+TEST(PhaseRow, FollowsTheExactPhaseAtEveryInt64) {
+  testing::Random random(1);
+  for (int planes : {1, 7, 8, 15, 16, 17, 32, 40}) {
+    const auto encoder = RandomPlanes(planes, planes);
+    for (int64_t ticks : {int64_t{0}, int64_t{1}, INT64_MAX, int64_t{-1},
+                          INT64_MIN, int64_t{1} << 32, int64_t{0xFFFFFFFF}}) {
+      ExpectExactPhases(*encoder, ticks);
+    }
+    for (int trial = 0; trial < 200; ++trial) {
+      ExpectExactPhases(*encoder, static_cast<int64_t>(random.Bits()) >>
+                                      random.Integer(0, 62));
+    }
+  }
+}
+
+TEST(PhaseRow, FollowsTheExactPhaseAtRealTicks) {
+  testing::Random random(2);
+  for (int planes : {1, 16, 17}) {
+    const auto encoder = RandomPlanes(planes, planes);
+    for (int trial = 0; trial < 200; ++trial) {
+      const double size = std::exp(40 * random.Uniform() - 10);
+      ExpectExactPhases(*encoder, random.Coin() ? size : -size);
+    }
+  }
+}
+
+TEST(PhaseRow, KeepsItsErrorAllRoundTheCircle) {
+  // One tick is a 2^-16th of a turn.
+  const auto encoder =
+      Compile({RotationBlock{.frequencies = {2 * M_PI / 65536}}}, 2);
+  for (int64_t ticks = 0; ticks < 65536; ++ticks) {
+    ExpectExactPhases(*encoder, ticks);
+  }
+}
+
+// dst = R src in double, from the planes.
+std::vector<double> Rotated(const Encoder& encoder, const Table& table,
+                            const std::vector<float>& src, double scale) {
+  std::vector<double> out(src.begin(), src.end());
+  for (double& v : out) v *= scale;
+  const std::vector<Plane>& planes = encoder.generator().planes();
+  for (size_t p = 0; p < planes.size(); ++p) {
+    const double x = scale * src[planes[p].first];
+    const double y = scale * src[planes[p].second];
+    out[planes[p].first] = x * table.cosine[p] - y * table.sine[p];
+    out[planes[p].second] = x * table.sine[p] + y * table.cosine[p];
+  }
+  return out;
+}
+
+std::vector<float> Encode(const Encoder* encoder, const Table* table,
+                          const std::vector<float>& src, float scale) {
+  const auto dim = static_cast<int64_t>(src.size());
+  const int64_t padded = PaddedDim(dim);
+  AlignedBuffer in, out;
+  std::copy(src.begin(), src.end(), in.Reserve(padded));
+  std::fill_n(out.Reserve(padded), padded, 77.0f);
+  EncodeRow(encoder, table ? table->cosine : nullptr,
+            table ? table->sine : nullptr, scale, in.data(), dim, padded,
+            out.data());
+  return {out.data(), out.data() + padded};
+}
+
+TEST(EncodeRow, RotatesEveryPlaneAndPadsWithZeros) {
+  testing::Random random(3);
+  constexpr PairLayout kPairs = PairLayout::kInterleaved;
+  for (int dim : {2, 6, 16, 18, 64, 66, 128, 130}) {
+    for (const std::vector<Block>& blocks : std::vector<std::vector<Block>>{
+             {RotaryBlock{}},
+             {RotaryBlock{.layout = kPairs}},
+             {RotaryBlock{.rotary_dim = 2}},
+             {IdentityBlock{.width = 1},
+              RotationBlock{.frequencies = {0.5}, .layout = kPairs}}}) {
+      if (dim == 2 && blocks.size() > 1) continue;
+      const auto encoder = Compile(blocks, dim);
+      const Table table(*encoder, int64_t{12345});
+      const std::vector<float> src = random.Normals(dim);
+      const std::vector<double> expected = Rotated(*encoder, table, src, 0.75);
+      const std::vector<float> got = Encode(encoder.get(), &table, src, 0.75f);
+      for (int c = 0; c < dim; ++c) {
+        EXPECT_NEAR(got[c], expected[c], 1e-6) << "dim " << dim << ", " << c;
+      }
+      for (size_t c = dim; c < got.size(); ++c) EXPECT_EQ(got[c], 0);
+    }
+  }
+}
+
+TEST(EncodeRow, WithoutAnEncoderItScales) {
+  for (int dim : {1, 3, 16, 31}) {
+    const std::vector<float> got =
+        Encode(nullptr, nullptr, std::vector<float>(dim, 3), -2);
+    for (int c = 0; c < dim; ++c) EXPECT_EQ(got[c], -6);
+    for (size_t c = dim; c < got.size(); ++c) EXPECT_EQ(got[c], 0);
+  }
+}
+
+TEST(EncodeRow, ARowWithABadElementIsAllNaN) {
+  const auto encoder = Compile({RotaryBlock{}}, 20);
+  const Table table(*encoder, int64_t{7});
+  for (float bad : {std::numeric_limits<float>::quiet_NaN(),
+                    std::numeric_limits<float>::infinity(),
+                    -std::numeric_limits<float>::infinity()}) {
+    for (int at : {0, 15, 16, 19}) {
+      std::vector<float> src(20, 1);
+      src[at] = bad;
+      for (float scale : {1.0f, 0.0f}) {
+        for (float v : Encode(encoder.get(), &table, src, scale)) {
+          EXPECT_TRUE(std::isnan(v)) << at;
+        }
+      }
+    }
+  }
+}
+
+TEST(EncodeRow, LargeFiniteRowsStayFinite) {
+  const std::vector<float> got =
+      Encode(nullptr, nullptr, std::vector<float>(5, 3e38f), 1);
+  for (int c = 0; c < 5; ++c) EXPECT_EQ(got[c], 3e38f);
+}
+
+TEST(PackBlock, TransposesSixtyFourRows) {
+  for (int64_t padded : {16, 48}) {
+    AlignedBuffer rows, block;
+    float* in = rows.Reserve(64 * padded);
+    for (int64_t e = 0; e < 64 * padded; ++e) in[e] = static_cast<float>(e);
+    PackBlock(in, padded, block.Reserve(64 * padded));
+    for (int64_t j = 0; j < 64; ++j) {
+      for (int64_t c = 0; c < padded; ++c) {
+        EXPECT_EQ(block.data()[c * 64 + j], in[j * padded + c]);
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace attnd
