@@ -91,19 +91,9 @@ class EncoderBuilder {
     const auto it = std::find(sources.begin(), sources.end(), drive);
     if (it != sources.end()) return static_cast<int>(it - sources.begin());
     sources.push_back(drive);
-    encoder_.units_per_tick_.push_back(Ratio(drive).units_per_tick());
+    encoder_.units_per_tick_.push_back(
+        encoder_.RatioOf(drive).units_per_tick());
     return static_cast<int>(sources.size()) - 1;
-  }
-
-  TickRatio Ratio(const Drive& drive) const {
-    if (drive.clock) return {};
-    TickRatio ratio = encoder_.ratio_;
-    const std::vector<int64_t>& units = encoder_.spec_.coordinate_unit_ns;
-    if (drive.coordinate > 0 &&
-        drive.coordinate <= static_cast<int>(units.size())) {
-      ratio.unit_ns = units[drive.coordinate - 1];
-    }
-    return ratio;
   }
 
   // Chains of two or more jets come first, jet by jet, real parts before
@@ -241,7 +231,8 @@ class EncoderBuilder {
       head_.frequencies_.push_back(std::move(frequencies));
       it = head_.frequencies_.end() - 1;
     }
-    const TurnFrequency turns = MakeTurnFrequency(omega, Ratio(drive));
+    const TurnFrequency turns =
+        MakeTurnFrequency(omega, encoder_.RatioOf(drive));
     it->hi[plane] = turns.hi;
     it->lo[plane] = turns.lo;
     it->whole[plane] = turns.whole;
@@ -412,13 +403,14 @@ absl::Status EncoderBuilder::CompileBiases(Encoder& encoder) {
 }
 
 absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
-    const EncodingSpec& spec, const EncoderSizes& sizes,
-    const TickRatio& ratio) {
+    const EncodingSpec& spec, const EncoderSizes& sizes, const TickRatio& ratio,
+    const std::vector<TickRatio>& further) {
   if (absl::Status status = Validate(spec); !status.ok()) return status;
   std::shared_ptr<Encoder> encoder(new Encoder);
   encoder->spec_ = spec;
   encoder->sizes_ = sizes;
   encoder->ratio_ = ratio;
+  encoder->further_ = further;
   if (absl::Status status = EncoderBuilder::Compile(*encoder); !status.ok()) {
     return status;
   }
@@ -427,6 +419,18 @@ absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
     return status;
   }
   return encoder;
+}
+
+TickRatio Encoder::RatioOf(const Drive& drive) const {
+  if (drive.clock) return {};
+  if (drive.coordinate == 0) return ratio_;
+  const auto further = static_cast<size_t>(drive.coordinate - 1);
+  if (further < further_.size()) return further_[further];
+  TickRatio ratio = ratio_;
+  if (further < spec_.coordinate_unit_ns.size()) {
+    ratio.unit_ns = spec_.coordinate_unit_ns[further];
+  }
+  return ratio;
 }
 
 bool Encoder::uses_clock() const { return clock_channels() > 0; }

@@ -139,11 +139,13 @@ class Encoder {
   // few channels, lists for another number of heads) or is itself invalid.
   static absl::StatusOr<std::shared_ptr<const Encoder>> Compile(
       const EncodingSpec& spec, const EncoderSizes& sizes,
-      const TickRatio& ratio);
+      const TickRatio& ratio, const std::vector<TickRatio>& further = {});
 
   const EncodingSpec& spec() const { return spec_; }
   const EncoderSizes& sizes() const { return sizes_; }
   const TickRatio& ratio() const { return ratio_; }
+  // Of what drives a block.
+  TickRatio RatioOf(const Drive& drive) const;
 
   const HeadEncoder& head(int64_t kv_head) const {
     return heads_.size() == 1 ? heads_[0] : heads_[kv_head];
@@ -184,6 +186,7 @@ class Encoder {
   EncodingSpec spec_;
   EncoderSizes sizes_;
   TickRatio ratio_;
+  std::vector<TickRatio> further_;
   std::vector<HeadEncoder> heads_;
   std::vector<Drive> sources_;
   std::vector<double> units_per_tick_;

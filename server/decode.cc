@@ -50,13 +50,43 @@ int64_t TickNanoseconds(v1::TickUnit unit) {
   }
 }
 
-// Nanoseconds of a tick of the request (of a unit of F64 times); 0 for
-// positions and without times.
-int64_t RequestTick(const v1::AttendRequest& request) {
+// Nanoseconds of a tick of the request (of a unit of F64 times) along one
+// coordinate; 0 for positions and without times.
+int64_t RequestTick(const v1::AttendRequest& request, int coordinate = 0) {
   if (!request.has_query_time()) return 0;
   const v1::TimeAxis& axis = request.query_time();
-  return TickNanoseconds(axis.units().empty() ? v1::TICK_UNIT_UNSPECIFIED
-                                              : axis.units(0));
+  if (axis.units().empty()) return TickNanoseconds(v1::TICK_UNIT_UNSPECIFIED);
+  return TickNanoseconds(
+      axis.units(std::min(coordinate, axis.units_size() - 1)));
+}
+
+// One tick is one unit where the request counts in positions.
+TickRatio RatioFor(int64_t tick_ns, int64_t unit_ns) {
+  return tick_ns == 0 ? kPositionRatio
+                      : TickRatio{.tick_ns = tick_ns, .unit_ns = unit_ns};
+}
+
+// A clock [B,H,L] or [B,H,L,channels], or gates [B,H,L], as [B,H,L,channels].
+absl::StatusOr<TensorRef> ToRowTensor(const v1::Tensor& tensor) {
+  return TensorRef::Make(
+      absl::Span<const char>(tensor.data().data(), tensor.data().size()),
+      DType::kF32, Layout::kBHLD,
+      {.batch = tensor.shape(0),
+       .heads = tensor.shape(1),
+       .rows = tensor.shape(2),
+       .cols = tensor.shape_size() == 4 ? tensor.shape(3) : 1});
+}
+
+// Keys of an item that lengths and validity leave.
+int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
+                  int64_t item) {
+  const v1::Mask& mask = request.mask();
+  const int64_t length = mask.key_lengths().empty()
+                             ? keys
+                             : mask.key_lengths(static_cast<int>(item));
+  if (mask.key_validity().empty()) return length;
+  const auto begin = mask.key_validity().begin() + item * keys;
+  return length - std::count(begin, begin + length, '\0');
 }
 
 class Decoder {
@@ -107,21 +137,38 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
   if (request_.two_sided() != v1::TWO_SIDED_RULE_UNSPECIFIED) {
     absolute_lag = request_.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
   }
-  const EncoderSizes sizes = {
-      .head_dim = static_cast<int>(out_.sizes.dim),
-      .query_heads = static_cast<int>(out_.sizes.query_heads),
-      .kv_heads = static_cast<int>(out_.sizes.kv_heads)};
-  const TickRatio ratio =
-      tick_ns == 0
-          ? kPositionRatio
-          : TickRatio{.tick_ns = tick_ns, .unit_ns = encoding.spec.unit_ns};
-  auto encoder = cache.Get(encoding, absolute_lag, sizes, ratio);
+  EncoderSizes sizes = {.head_dim = static_cast<int>(out_.sizes.dim),
+                        .query_heads = static_cast<int>(out_.sizes.query_heads),
+                        .kv_heads = static_cast<int>(out_.sizes.kv_heads)};
+  const TickRatio ratio = RatioFor(tick_ns, encoding.spec.unit_ns);
+  std::vector<TickRatio> further;
+  for (int c = 1; c < request_.query_time().coordinates(); ++c) {
+    const std::vector<int64_t>& units = encoding.spec.coordinate_unit_ns;
+    const auto index = static_cast<size_t>(c - 1);
+    further.push_back(
+        RatioFor(RequestTick(request_, c),
+                 index < units.size() ? units[index] : encoding.spec.unit_ns));
+  }
+  const auto get = [&](int64_t length) {
+    sizes.length = length;
+    return cache.Get(encoding, absolute_lag, sizes, ratio, further);
+  };
+  auto encoder = get(0);
+  // Scalings that depend on the item's own length: one encoder per item.
+  if (encoder.ok() && (*encoder)->length_dependent()) {
+    for (int64_t b = 0; b < out_.sizes.batch && encoder.ok(); ++b) {
+      encoder = get(ValidKeys(request_, out_.sizes.keys, b));
+      if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
+    }
+  }
   if (!encoder.ok()) {
     violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
                                         "\" does not fit the request: ",
                                         encoder.status().message()));
   } else if (!complete_visibility()) {
     out_.problem.encoder = *std::move(encoder);
+  } else {
+    out_.problem.item_encoders.clear();
   }
   return absl::OkStatus();
 }
@@ -177,6 +224,22 @@ absl::Status Decoder::DecodeTensors() {
     if (!ref.ok()) return Refuse(Reason::kInternal, ref.status().message());
     t.ref = *ref;
   }
+  const struct {
+    const v1::Tensor& tensor;
+    TensorRef& ref;
+    bool present;
+  } rows[] = {
+      {request_.query_clock(), out_.problem.query_clock,
+       request_.has_query_clock()},
+      {request_.key_clock(), out_.problem.key_clock, request_.has_key_clock()},
+      {request_.gates(), out_.problem.gates, request_.has_gates()},
+  };
+  for (const auto& t : rows) {
+    if (!t.present || payload_ == Payload::kAbsent) continue;
+    absl::StatusOr<TensorRef> ref = ToRowTensor(t.tensor);
+    if (!ref.ok()) return Refuse(Reason::kInternal, ref.status().message());
+    t.ref = *ref;
+  }
   out_.problem.scale =
       request_.has_scale()
           ? request_.scale()
@@ -194,7 +257,9 @@ absl::Status Decoder::DecodeTimes() {
         axis.type() == v1::TIME_TYPE_F64 ? TimeAxis::Kind::kReal
                                          : TimeAxis::Kind::kTicks,
         absl::Span<const char>(axis.data().data(), axis.data().size()),
-        out_.sizes.batch, rows, axis.shape_size() == 2);
+        out_.sizes.batch, rows,
+        axis.shape_size() == (axis.coordinates() > 1 ? 3 : 2),
+        std::max(1, axis.coordinates()));
   };
   const auto query = decode(request_.query_time(), out_.sizes.queries);
   const auto key = decode(request_.key_time(), out_.sizes.keys);

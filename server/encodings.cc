@@ -6,9 +6,15 @@ namespace attnd::server {
 
 absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
     const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
-    const TickRatio& ratio) {
-  Key key{encoding.hash,  absolute_lag,  sizes.head_dim, sizes.query_heads,
-          sizes.kv_heads, ratio.tick_ns, ratio.unit_ns};
+    const TickRatio& ratio, const std::vector<TickRatio>& further) {
+  std::vector<int64_t> further_ticks;
+  for (const TickRatio& r : further) {
+    further_ticks.push_back(r.tick_ns);
+    further_ticks.push_back(r.unit_ns);
+  }
+  Key key{encoding.hash,     absolute_lag,   sizes.head_dim,
+          sizes.query_heads, sizes.kv_heads, sizes.length,
+          ratio.tick_ns,     ratio.unit_ns,  further_ticks};
   {
     std::lock_guard lock(mutex_);
     if (const auto it = entries_.find(key); it != entries_.end()) {
@@ -19,7 +25,7 @@ absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
   EncodingSpec spec = encoding.spec;
   spec.absolute_lag = absolute_lag;
   absl::StatusOr<std::shared_ptr<const Encoder>> encoder =
-      Encoder::Compile(spec, sizes, ratio);
+      Encoder::Compile(spec, sizes, ratio, further);
   if (!encoder.ok()) return encoder;
 
   std::lock_guard lock(mutex_);

@@ -33,12 +33,14 @@ class EncoderCache {
   // sizes. `absolute_lag` overrides the spec's two-sided rule.
   absl::StatusOr<std::shared_ptr<const Encoder>> Get(
       const NamedEncoding& encoding, bool absolute_lag,
-      const EncoderSizes& sizes, const TickRatio& ratio);
+      const EncoderSizes& sizes, const TickRatio& ratio,
+      const std::vector<TickRatio>& further);
 
   size_t size() const;
 
  private:
-  using Key = std::tuple<std::string, bool, int, int, int, int64_t, int64_t>;
+  using Key = std::tuple<std::string, bool, int, int, int, int64_t, int64_t,
+                         int64_t, std::vector<int64_t>>;
   struct Entry {
     std::shared_ptr<const Encoder> encoder;
     std::list<Key>::iterator place;

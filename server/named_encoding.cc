@@ -7,6 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/basis.h"
+#include "server/block_reader.h"
 #include "server/hash.h"
 
 namespace attnd::server {
@@ -24,13 +26,10 @@ class Reader {
  private:
   void FindUnserved(const v1::Encoding& in);
   void ReadRules(const v1::Encoding& in, EncodingSpec& spec);
-  std::optional<Block> ReadBlock(const v1::Block& in, const std::string& path);
-  std::optional<Block> ReadRotary(const v1::Rotary& in,
-                                  const std::string& path);
-  std::optional<Block> ReadRotation(const v1::Rotation& in,
-                                    const std::string& path);
-  std::optional<BiasTerm> ReadBias(const v1::Bias& in, const std::string& path);
-  PairLayout ReadLayout(v1::PairLayout in, const std::string& path);
+  std::vector<Block> ReadBlocks(
+      const google::protobuf::RepeatedPtrField<v1::Block>& in,
+      const std::string& path);
+  void ReadBasis(const v1::Basis& in, EncodingSpec& spec);
 
   std::string Path(absl::string_view field, int index) const {
     return absl::StrCat(prefix_, field, "[", index, "]");
@@ -42,13 +41,9 @@ class Reader {
 
 void Reader::FindUnserved(const v1::Encoding& in) {
   const std::pair<bool, absl::string_view> unserved[] = {
-      {in.per_head_size() > 0, "per_head"},
       {in.absolutes_size() > 0, "absolutes"},
-      {in.has_basis(), "basis"},
       {in.has_query_temperature(), "query_temperature"},
-      {in.coordinate_units_size() > 0, "coordinate_units"},
       {in.has_preset(), "preset"},
-      {in.angle_precision() == v1::ANGLE_PRECISION_HF_FP32, "angle_precision"},
   };
   for (const auto& [present, field] : unserved) {
     if (present) violations_.AddUnserved(absl::StrCat(prefix_, field));
@@ -65,6 +60,7 @@ void Reader::ReadRules(const v1::Encoding& in, EncodingSpec& spec) {
                     absl::StrCat("unknown value ", in.angle_precision()));
   }
   spec.absolute_lag = in.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
+  spec.hf_fp32_angles = in.angle_precision() == v1::ANGLE_PRECISION_HF_FP32;
 
   const bool has_parts = in.blocks_size() > 0 || in.per_head_size() > 0 ||
                          in.biases_size() > 0 || in.absolutes_size() > 0 ||
@@ -85,112 +81,68 @@ void Reader::ReadRules(const v1::Encoding& in, EncodingSpec& spec) {
   }
 }
 
-PairLayout Reader::ReadLayout(v1::PairLayout in, const std::string& path) {
-  if (in == v1::PAIR_LAYOUT_INTERLEAVED) return PairLayout::kInterleaved;
-  if (in != v1::PAIR_LAYOUT_HALF_SPLIT) {
-    violations_.Add(
-        path + ".pair_layout",
-        "required: half_split (GPT-NeoX, Hugging Face) or "
-        "interleaved (RoFormer, GPT-J); they give different scores");
+std::vector<Block> Reader::ReadBlocks(
+    const google::protobuf::RepeatedPtrField<v1::Block>& in,
+    const std::string& path) {
+  std::vector<Block> blocks;
+  for (int i = 0; i < in.size(); ++i) {
+    auto block =
+        ReadBlock(in[i], absl::StrCat(path, "blocks[", i, "]"), violations_);
+    if (block) blocks.push_back(*std::move(block));
   }
-  return PairLayout::kHalfSplit;
-}
-
-std::optional<Block> Reader::ReadRotary(const v1::Rotary& in,
-                                        const std::string& path) {
-  if (in.scaling_case() != v1::Rotary::SCALING_NOT_SET) {
-    const auto* field =
-        v1::Rotary::descriptor()->FindFieldByNumber(in.scaling_case());
-    violations_.AddUnserved(absl::StrCat(path, ".", field->name()));
-    return std::nullopt;
-  }
-  if (in.has_axes()) violations_.AddUnserved(path + ".axes");
-  return RotaryBlock{
-      .base = in.has_base() ? in.base() : 10000,
-      .rotary_dim = in.rotary_dim(),
-      .layout = ReadLayout(in.pair_layout(), path),
-  };
-}
-
-std::optional<Block> Reader::ReadRotation(const v1::Rotation& in,
-                                          const std::string& path) {
-  if (in.frequency_vectors_size() > 0) {
-    violations_.AddUnserved(path + ".frequency_vectors");
-    return std::nullopt;
-  }
-  RotationBlock block;
-  block.layout = ReadLayout(in.pair_layout(), path);
-  if ((in.frequencies_size() > 0) == (in.periods_size() > 0)) {
-    violations_.Add(path, "expected exactly one of frequencies and periods");
-    return std::nullopt;
-  }
-  block.frequencies.assign(in.frequencies().begin(), in.frequencies().end());
-  for (int i = 0; i < in.periods_size(); ++i) {
-    const double period = in.periods(i);
-    if (period == 0 || !std::isfinite(period)) {
-      violations_.Add(absl::StrCat(path, ".periods[", i, "]"),
-                      absl::StrCat(period, ", expected finite and not 0"));
-    }
-    block.frequencies.push_back(2 * std::numbers::pi / period);
-  }
-  return block;
-}
-
-std::optional<Block> Reader::ReadBlock(const v1::Block& in,
-                                       const std::string& path) {
-  if (in.coordinate() != 0) violations_.AddUnserved(path + ".coordinate");
-  if (in.clock() == v1::CLOCK_REQUEST) violations_.AddUnserved(path + ".clock");
-  if (in.clock_channel() != 0) violations_.AddUnserved(path + ".clock_channel");
-  if (in.averaged()) violations_.AddUnserved(path + ".averaged");
-  switch (in.kind_case()) {
-    case v1::Block::KIND_NOT_SET:
-      violations_.Add(path, "names no kind of block");
-      return std::nullopt;
-    case v1::Block::kIdentity:
-      return IdentityBlock{.width = in.identity().width()};
-    case v1::Block::kRotary:
-      return ReadRotary(in.rotary(), path + ".rotary");
-    case v1::Block::kRotation:
-      return ReadRotation(in.rotation(), path + ".rotation");
-    default:
-      break;
-  }
-  const auto* field =
-      v1::Block::descriptor()->FindFieldByNumber(in.kind_case());
-  violations_.AddUnserved(absl::StrCat(path, ".", field->name()));
-  return std::nullopt;
-}
-
-std::optional<BiasTerm> Reader::ReadBias(const v1::Bias& in,
-                                         const std::string& path) {
-  if (in.kind_case() == v1::Bias::KIND_NOT_SET) {
-    violations_.Add(path, "names no kind of bias");
-    return std::nullopt;
-  }
-  if (!in.has_alibi()) {
-    const auto* field =
-        v1::Bias::descriptor()->FindFieldByNumber(in.kind_case());
-    violations_.AddUnserved(absl::StrCat(path, ".", field->name()));
-    return std::nullopt;
-  }
-  const v1::Alibi& alibi = in.alibi();
-  return AlibiTerm{
-      .slopes = {alibi.slopes().begin(), alibi.slopes().end()},
-      .two_sided = alibi.two_sided(),
-      .bias_max = alibi.has_bias_max() ? alibi.bias_max() : 8,
-  };
+  return blocks;
 }
 
 void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
   FindUnserved(in);
   ReadRules(in, spec);
-  for (int i = 0; i < in.blocks_size(); ++i) {
-    const auto block = ReadBlock(in.blocks(i), Path("blocks", i));
-    if (block) spec.blocks.push_back(*block);
+  spec.blocks = ReadBlocks(in.blocks(), prefix_);
+  for (int h = 0; h < in.per_head_size(); ++h) {
+    spec.per_head.push_back(
+        ReadBlocks(in.per_head(h).blocks(), Path("per_head", h) + "."));
+  }
+  if (in.blocks_size() > 0 && in.per_head_size() > 0) {
+    violations_.Add(prefix_ + "per_head", "given beside blocks; send one");
   }
   for (int i = 0; i < in.biases_size(); ++i) {
-    const auto bias = ReadBias(in.biases(i), Path("biases", i));
-    if (bias) spec.biases.push_back(*bias);
+    auto bias = ReadBias(in.biases(i), Path("biases", i), violations_);
+    if (bias) spec.biases.push_back(*std::move(bias));
+  }
+  for (int i = 0; i < in.coordinate_units_size(); ++i) {
+    const absl::StatusOr<int64_t> unit = ParseTimeUnit(in.coordinate_units(i));
+    if (unit.ok()) {
+      spec.coordinate_unit_ns.push_back(*unit);
+    } else {
+      violations_.Add(Path("coordinate_units", i), unit.status().message());
+    }
+  }
+  if (in.has_basis()) ReadBasis(in.basis(), spec);
+}
+
+void Reader::ReadBasis(const v1::Basis& in, EncodingSpec& spec) {
+  const std::string path = prefix_ + "basis";
+  const int64_t dim = in.dim();
+  if (dim < 1 || (in.matrix_size() > 0) == (in.cayley_size() > 0)) {
+    violations_.Add(path, "expected dim >= 1 and one of matrix and cayley");
+    return;
+  }
+  if (in.matrix_size() > 0) {
+    if (in.matrix_size() != dim * dim) {
+      violations_.Add(
+          path + ".matrix",
+          absl::StrCat(in.matrix_size(), " entries, expected ", dim * dim));
+      return;
+    }
+    spec.basis.assign(in.matrix().begin(), in.matrix().end());
+    return;
+  }
+  const std::vector<double> triangle(in.cayley().begin(), in.cayley().end());
+  const absl::StatusOr<std::vector<double>> basis =
+      CayleyBasis(triangle, static_cast<int>(dim), path + ".cayley");
+  if (basis.ok()) {
+    spec.basis = *basis;
+  } else {
+    violations_.AddStatus(basis.status(), "", path + ".cayley");
   }
 }
 
@@ -217,6 +169,34 @@ v1::Encoding WithDefaults(v1::Encoding encoding) {
   return encoding;
 }
 
+// Heads that a term's lists name; 0 if any number will do.
+int HeadsOf(const BiasTerm& bias) {
+  if (const auto* term = std::get_if<AlibiTerm>(&bias)) {
+    return static_cast<int>(term->slopes.size());
+  }
+  if (const auto* term = std::get_if<KerpleTerm>(&bias)) {
+    return static_cast<int>(std::max(term->r1.size(), term->r2.size()));
+  }
+  if (const auto* term = std::get_if<T5Term>(&bias)) {
+    return static_cast<int>(term->table.size()) / std::max(1, term->buckets);
+  }
+  if (const auto* term = std::get_if<HstuTerm>(&bias)) {
+    return static_cast<int>(term->table.size()) /
+           std::max(1, term->max_bucket + 1);
+  }
+  if (const auto* term = std::get_if<FireTerm>(&bias)) {
+    return static_cast<int>(term->b2.size());
+  }
+  if (const auto* term = std::get_if<GrapeAdditiveTerm>(&bias)) {
+    return static_cast<int>(term->slopes.size());
+  }
+  if (const auto* term = std::get_if<LagTableTerm>(&bias)) {
+    return static_cast<int>(term->values.size() /
+                            std::max<size_t>(1, term->lags.size()));
+  }
+  return 0;
+}
+
 }  // namespace
 
 NamedEncoding ReadEncoding(const v1::Encoding& encoding,
@@ -238,28 +218,28 @@ NamedEncoding ReadEncoding(const v1::Encoding& encoding,
 }
 
 EncoderSizes NominalSizes(const EncodingSpec& spec) {
-  int channels = 0;
-  bool open_ended = false;
-  for (const Block& block : spec.blocks) {
-    if (const auto* identity = std::get_if<IdentityBlock>(&block)) {
-      channels += identity->width;
-    } else if (const auto* rotary = std::get_if<RotaryBlock>(&block)) {
-      channels += rotary->rotary_dim;
-      open_ended |= rotary->rotary_dim == 0;
-    } else if (const auto* rotation = std::get_if<RotationBlock>(&block)) {
-      channels += 2 * static_cast<int>(rotation->frequencies.size());
-    }
+  EncoderSizes sizes = {.head_dim = 64, .query_heads = 8, .kv_heads = 8};
+  if (!spec.per_head.empty()) {
+    sizes.kv_heads = sizes.query_heads = static_cast<int>(spec.per_head.size());
   }
-  EncoderSizes sizes = {
-      .head_dim = std::max(64, channels), .query_heads = 8, .kv_heads = 8};
-  // A rotary block over the rest needs an even rest.
-  if (open_ended) sizes.head_dim += (sizes.head_dim - channels) % 2;
-  if (open_ended && sizes.head_dim == channels) sizes.head_dim += 2;
+  if (!spec.basis.empty()) {
+    sizes.head_dim =
+        static_cast<int>(std::lround(std::sqrt(spec.basis.size())));
+    return sizes;
+  }
+  const std::vector<Block>& blocks =
+      spec.per_head.empty() ? spec.blocks : spec.per_head.front();
+  // The smallest head that holds the blocks, from the usual size on. Blocks
+  // that take what is left need an even or a fitting rest.
+  const int limit = 1024;
+  while (sizes.head_dim < limit &&
+         !Generator::Make(blocks, sizes.head_dim).ok()) {
+    ++sizes.head_dim;
+  }
+  if (sizes.head_dim == limit) sizes.head_dim = 64;
   for (const BiasTerm& bias : spec.biases) {
-    const size_t slopes = std::get<AlibiTerm>(bias).slopes.size();
-    if (slopes > 1) {
-      sizes.query_heads = sizes.kv_heads = static_cast<int>(slopes);
-    }
+    const int heads = HeadsOf(bias);
+    if (heads > 1) sizes.query_heads = sizes.kv_heads = heads;
   }
   return sizes;
 }

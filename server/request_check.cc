@@ -45,6 +45,9 @@ class Checker {
   void CheckAgreement(const Extents& query, const Extents& key,
                       const Extents& value);
   void CheckBias();
+  void CheckRowTensor(const v1::Tensor& tensor, const std::string& field,
+                      int64_t heads, int64_t rows, bool channels);
+  void CheckRowTensors();
   void Expect(bool ok, const std::string& field,
               absl::string_view description) {
     if (!ok) violations_.Add(field, description);
@@ -177,6 +180,43 @@ void Checker::CheckBias() {
                       ", Lk|1=", sizes_.keys));
 }
 
+// f32 [B,H,L] or, with channels, [B,H,L,C].
+void Checker::CheckRowTensor(const v1::Tensor& tensor, const std::string& field,
+                             int64_t heads, int64_t rows, bool channels) {
+  const auto shape = ToSpan(tensor.shape());
+  const bool fits = (shape.size() == 3 || (channels && shape.size() == 4)) &&
+                    shape[0] == sizes_.batch && shape[1] == heads &&
+                    shape[2] == rows && (shape.size() < 4 || shape[3] >= 1);
+  if (tensor.dtype() != v1::DTYPE_F32) {
+    violations_.Add(
+        field + ".dtype",
+        absl::StrCat(wire::DTypeText(tensor.dtype()), ", expected DTYPE_F32"));
+  } else if (!fits) {
+    violations_.Add(
+        field + ".shape",
+        absl::StrCat(wire::ShapeText(shape), ", expected [", sizes_.batch, ",",
+                     heads, ",", rows,
+                     channels ? "] or with channels as a last axis" : "]"));
+  } else {
+    CheckBytes(tensor, field);
+  }
+}
+
+void Checker::CheckRowTensors() {
+  if (request_.has_query_clock()) {
+    CheckRowTensor(request_.query_clock(), "query_clock", sizes_.kv_heads,
+                   sizes_.queries, true);
+  }
+  if (request_.has_key_clock()) {
+    CheckRowTensor(request_.key_clock(), "key_clock", sizes_.kv_heads,
+                   sizes_.keys, true);
+  }
+  if (request_.has_gates()) {
+    CheckRowTensor(request_.gates(), "gates", sizes_.query_heads, sizes_.keys,
+                   false);
+  }
+}
+
 RequestSizes Checker::Check() {
   Expect(request_.request_id().size() <= kMaxRequestIdBytes, "request_id",
          absl::StrCat(request_.request_id().size(), " bytes, expected at most ",
@@ -190,6 +230,7 @@ RequestSizes Checker::Check() {
     CheckAgreement(*query, *key, *value);
     CheckTimes(request_, sizes_, payload_, violations_);
     if (request_.has_bias()) CheckBias();
+    CheckRowTensors();
   }
   Expect(
       v1::TwoSidedRule_IsValid(request_.two_sided()), "two_sided",

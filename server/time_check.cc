@@ -81,15 +81,23 @@ void TimeChecker::CheckTimeAxis(const v1::TimeAxis& axis,
          absl::StrCat("unknown value ", static_cast<int>(axis.type())));
   Expect(axis.coordinates() >= 0, field + ".coordinates", "expected >= 0");
   CheckUnits(axis, field);
-  if (axis.coordinates() > 1) return;  // not served; its shape has another axis
-  const auto shape = absl::Span<const int64_t>(axis.shape());
-  const bool shared = shape.size() == 1 && shape[0] == rows;
-  const bool per_item =
-      shape.size() == 2 && shape[0] == sizes_.batch && shape[1] == rows;
-  if (!shared && !per_item) {
-    violations_.Add(field + ".shape",
-                    absl::StrCat(wire::ShapeText(shape), ", expected [", rows,
-                                 "] or [", sizes_.batch, ",", rows, "]"));
+  // [L] or [B,L], and with several coordinates a last axis of them.
+  absl::Span<const int64_t> shape(axis.shape());
+  const int64_t coordinates = std::max(1, axis.coordinates());
+  const bool fits =
+      coordinates == 1 || (!shape.empty() && shape.back() == coordinates);
+  absl::Span<const int64_t> row_shape = shape;
+  if (coordinates > 1 && fits) row_shape.remove_suffix(1);
+  const bool shared = row_shape.size() == 1 && row_shape[0] == rows;
+  const bool per_item = row_shape.size() == 2 && row_shape[0] == sizes_.batch &&
+                        row_shape[1] == rows;
+  if (!fits || (!shared && !per_item)) {
+    const std::string last =
+        coordinates > 1 ? absl::StrCat(",", coordinates) : "";
+    violations_.Add(
+        field + ".shape",
+        absl::StrCat(wire::ShapeText(shape), ", expected [", rows, last,
+                     "] or [", sizes_.batch, ",", rows, last, "]"));
     return;
   }
   const auto count = wire::ElementCount(shape);
@@ -119,14 +127,21 @@ void TimeChecker::CheckAxes() {
   Expect(
       (query.type() == v1::TIME_TYPE_F64) == (key.type() == v1::TIME_TYPE_F64),
       "key_time.type", "differs from that of query_time");
-  const auto unit = [](const v1::TimeAxis& axis) {
-    if (axis.units().empty() || axis.units(0) == v1::TICK_UNIT_UNSPECIFIED) {
+  const auto unit = [](const v1::TimeAxis& axis, int coordinate) {
+    const int i = std::min(coordinate, axis.units_size() - 1);
+    if (i < 0 || axis.units(i) == v1::TICK_UNIT_UNSPECIFIED) {
       return v1::TICK_UNIT_SECONDS;
     }
-    return axis.units(0);
+    return axis.units(i);
   };
-  Expect(unit(query) == unit(key), "key_time.units",
+  const int coordinates = std::max(1, query.coordinates());
+  Expect(coordinates == std::max(1, key.coordinates()), "key_time.coordinates",
          "differ from those of query_time");
+  bool same = true;
+  for (int c = 0; c < coordinates; ++c) {
+    same = same && unit(query, c) == unit(key, c);
+  }
+  Expect(same, "key_time.units", "differ from those of query_time");
   Expect(query.data().empty() == key.data().empty() ||
              payload_ == Payload::kPresent,
          "key_time.data", "expected data on both time axes or none");
@@ -179,12 +194,16 @@ void TimeChecker::CheckFinite(const v1::TimeAxis& axis,
                               const std::string& field, int64_t rows,
                               const int64_t* lengths,
                               absl::string_view validity) {
-  const bool per_item = axis.shape_size() == 2;
+  const int64_t coordinates = std::max(1, axis.coordinates());
+  const bool per_item = axis.shape_size() == (coordinates > 1 ? 3 : 2);
+  // The first coordinate that is not finite, or the last one.
   const auto time = [&](int64_t item, int64_t row) {
-    double value;
-    std::memcpy(&value,
-                axis.data().data() + 8 * ((per_item ? item * rows : 0) + row),
-                sizeof(value));
+    double value = 0;
+    for (int64_t c = 0; c < coordinates && std::isfinite(value); ++c) {
+      const int64_t element =
+          ((per_item ? item * rows : 0) + row) * coordinates + c;
+      std::memcpy(&value, axis.data().data() + 8 * element, sizeof(value));
+    }
     return value;
   };
   int64_t bad = 0, first_item = 0, first_row = 0;

@@ -90,14 +90,6 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
   CheckTensorType(request.query(), "query", violations);
   CheckTensorType(request.key(), "key", violations);
   CheckTensorType(request.value(), "value", violations);
-  if (request.query_time().coordinates() > 1) {
-    violations.AddUnserved("query_time.coordinates");
-  }
-  if (request.key_time().coordinates() > 1) {
-    violations.AddUnserved("key_time.coordinates");
-  }
-  if (request.has_query_clock()) violations.AddUnserved("query_clock");
-  if (request.has_key_clock()) violations.AddUnserved("key_clock");
   CheckMask(request, violations);
   CheckTensorType(request.bias(), "bias", violations);
   if (request.bias().layout() == v1::LAYOUT_BLHD) {
@@ -107,7 +99,6 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
     CheckRange(request.softcap() > 0 && std::isfinite(request.softcap()), false,
                "softcap", "finite and > 0", violations);
   }
-  if (request.has_gates()) violations.AddUnserved("gates");
   CheckRange(v1::AttentionKind_IsValid(request.kind()),
              request.kind() != v1::ATTENTION_KIND_LINEAR, "kind",
              "a value of AttentionKind", violations);

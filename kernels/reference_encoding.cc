@@ -1,0 +1,185 @@
+#include "kernels/reference_encoding.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attnd::reference {
+namespace {
+
+using Uint128 = unsigned __int128;
+
+constexpr long double kTwoPi = 6.28318530717958647692528676655900577L;
+
+double ClockValue(const TensorRef& clock, int64_t batch, int64_t head,
+                  int64_t row, int channel) {
+  std::vector<float> values(clock.shape().cols);
+  clock.LoadRow(batch, head, row, values.data());
+  return values[channel];
+}
+
+}  // namespace
+
+PairGenerator::PairGenerator(const AttentionProblem& problem,
+                             const Encoder* encoder, int64_t batch,
+                             int64_t kv_head)
+    : problem_(problem), encoder_(encoder), batch_(batch), kv_head_(kv_head) {
+  if (encoder == nullptr) return;
+  generator_ = &encoder->head(kv_head).generator();
+  angles_.resize(generator_->planes().size());
+  planes_only_ = generator_->chains().empty() &&
+                 generator_->small_blocks().empty() &&
+                 generator_->basis().empty() &&
+                 generator_->channel_scale().empty() && !generator_->averaged();
+}
+
+double PairGenerator::LagOf(const Drive& drive) const {
+  if (drive.clock) {
+    return ClockValue(problem_.query_clock, batch_, kv_head_, i_,
+                      drive.clock_channel) -
+           ClockValue(problem_.key_clock, batch_, kv_head_, j_,
+                      drive.clock_channel);
+  }
+  return rules_->LagOf(i_, j_, drive.coordinate).rounded *
+         encoder_->RatioOf(drive).units_per_tick();
+}
+
+// Whole ticks: F * n mod 2^128, exact. The frequency F lacks its whole turns,
+// which a part of a tick does not: that takes the true frequency.
+double PairGenerator::Angle(double omega, const Drive& drive) const {
+  if (drive.clock) return omega * LagOf(drive);
+  const Lag lag = rules_->LagOf(i_, j_, drive.coordinate);
+  const TickRatio ratio = encoder_->RatioOf(drive);
+  const TurnFrequency turns = MakeTurnFrequency(omega, ratio);
+  const Uint128 frequency = static_cast<Uint128>(turns.hi) << 64 | turns.lo;
+  const Uint128 phase = frequency * static_cast<Uint128>(lag.ticks);
+  long double angle = std::ldexp(static_cast<long double>(phase), -128);
+  angle = kTwoPi * (angle >= 0.5L ? angle - 1 : angle);
+  if (lag.rest != 0) {
+    angle += omega * lag.rest * ratio.tick_ns / ratio.unit_ns;
+  }
+  return static_cast<double>(angle);
+}
+
+void PairGenerator::Turn(const PairRules& rules, int64_t i, int64_t j) {
+  if (generator_ == nullptr) return;
+  rules_ = &rules;
+  i_ = i;
+  j_ = j;
+  for (size_t p = 0; p < angles_.size(); ++p) {
+    const Plane& plane = generator_->planes()[p];
+    angles_[p] = Angle(plane.omega, plane.drive);
+    for (const PlaneTerm& term : plane.further) {
+      angles_[p] += Angle(term.omega, term.drive);
+    }
+  }
+  if (planes_only_) return;
+  matrix_ = generator_->Exp([this](const Drive& drive) { return LagOf(drive); },
+                            angles_, encoder_->absolute_lag());
+}
+
+void PairGenerator::Apply(const std::vector<double>& key,
+                          std::vector<double>& moved,
+                          std::vector<double>& size) const {
+  const size_t dim = key.size();
+  moved = key;
+  size.resize(dim);
+  for (size_t c = 0; c < dim; ++c) size[c] = std::abs(key[c]);
+  if (generator_ == nullptr) return;
+  if (!planes_only_) {
+    for (size_t r = 0; r < dim; ++r) {
+      moved[r] = size[r] = 0;
+      for (size_t c = 0; c < dim; ++c) {
+        moved[r] += matrix_[r * dim + c] * key[c];
+        size[r] += std::abs(matrix_[r * dim + c] * key[c]);
+      }
+    }
+    return;
+  }
+  for (size_t p = 0; p < angles_.size(); ++p) {
+    const Plane& plane = generator_->planes()[p];
+    const double c = std::cos(angles_[p]), s = std::sin(angles_[p]);
+    const double x = key[plane.first], y = key[plane.second];
+    moved[plane.first] = c * x + s * y;
+    moved[plane.second] = c * y - s * x;
+    const double ac = std::abs(c), as = std::abs(s);
+    size[plane.first] = ac * std::abs(x) + as * std::abs(y);
+    size[plane.second] = ac * std::abs(y) + as * std::abs(x);
+  }
+}
+
+PairBias::PairBias(const AttentionProblem& problem, const Encoder* encoder,
+                   int64_t batch, const PairRules& rules)
+    : problem_(problem), encoder_(encoder), batch_(batch), rules_(rules) {
+  for (int64_t j = 0; j < rules.keys(); ++j) {
+    if (rules.ValidKey(j)) order_.push_back(j);
+  }
+  std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {
+    const Lag lag = rules.KeyLag(a, b);
+    return lag.ticks < 0 || (lag.ticks == 0 && lag.rest < 0);
+  });
+}
+
+double PairBias::At(int64_t head, int64_t i, int64_t j, double* size) const {
+  *size = 0;
+  if (encoder_ == nullptr || !encoder_->has_bias()) return 0;
+  const Lag lag = rules_.LagOf(i, j);
+  const int h = static_cast<int>(head);
+  double bias = -encoder_->slope(h) * std::abs(lag.rounded) *
+                encoder_->ratio().units_per_tick();
+  *size += std::abs(bias);
+  if (!encoder_->lag_bias().empty()) {
+    const bool exact = problem_.query_time.kind() != TimeAxis::Kind::kReal;
+    const LagPoint point{.exact = exact,
+                         .ticks = static_cast<int64_t>(lag.ticks),
+                         .real = lag.rounded,
+                         .elapsed = rules_.LagOf(i, order_.front()).rounded};
+    const double term = encoder_->lag_bias().Exact(h, point);
+    bias += term;
+    *size += encoder_->lag_bias().Size(h, point);
+  }
+  if (encoder_->gate_weights().any()) {
+    const double term = Gates(head, i, j);
+    bias += term;
+    *size += std::abs(term);
+  }
+  if (!encoder_->endpoint_bias().empty()) {
+    const int64_t group =
+        problem_.query.shape().heads / problem_.key.shape().heads;
+    std::vector<float> row(problem_.query.shape().cols);
+    problem_.query.LoadRow(batch_, head, i, row.data());
+    double factor = encoder_->endpoint_bias().QueryFactor(h, row.data());
+    problem_.key.LoadRow(batch_, head / group, j, row.data());
+    factor += encoder_->endpoint_bias().KeyFactor(h, row.data());
+    const double term = -std::abs(lag.rounded) * factor;
+    bias += term;
+    *size += std::abs(term);
+  }
+  return bias;
+}
+
+// Gates of the keys between the two times, later than the earlier one.
+double PairBias::Gates(int64_t head, int64_t i, int64_t j) const {
+  const GateWeights& weights = encoder_->gate_weights();
+  const Lag pair = rules_.LagOf(i, j);
+  const bool past = pair.ticks > 0 || (pair.ticks == 0 && pair.rest >= 0);
+  long double sum = 0;
+  bool after_key = false;
+  for (size_t n = 0; n < order_.size(); ++n) {
+    const int64_t l = order_[n];
+    const Lag lag = rules_.LagOf(i, l);
+    const bool until_query = lag.ticks > 0 || (lag.ticks == 0 && lag.rest >= 0);
+    const bool between =
+        past ? after_key && until_query : !after_key && !until_query;
+    if (between) {
+      float gate;
+      problem_.gates.LoadRow(batch_, head, l, &gate);
+      const double gap = n == 0 ? 0 : rules_.KeyLag(l, order_[n - 1]).rounded;
+      sum += static_cast<long double>(gate) *
+             (weights.per_key + weights.per_tick * gap);
+    }
+    if (l == j) after_key = true;
+  }
+  return static_cast<double>(sum);
+}
+
+}  // namespace attnd::reference

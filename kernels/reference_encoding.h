@@ -1,0 +1,57 @@
+// Generators and biases of single pairs in double: for the oracle alone.
+#ifndef ATTND_KERNELS_REFERENCE_ENCODING_H_
+#define ATTND_KERNELS_REFERENCE_ENCODING_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "kernels/plan.h"
+#include "kernels/reference_pairs.h"
+
+namespace attnd::reference {
+
+// A(D) of one pair and kv head, with phases reduced exactly.
+class PairGenerator {
+ public:
+  PairGenerator(const AttentionProblem& problem, const Encoder* encoder,
+                int64_t batch, int64_t kv_head);
+
+  void Turn(const PairRules& rules, int64_t i, int64_t j);
+  // moved = A k and size = |A| |k|.
+  void Apply(const std::vector<double>& key, std::vector<double>& moved,
+             std::vector<double>& size) const;
+
+ private:
+  double LagOf(const Drive& drive) const;
+  double Angle(double omega, const Drive& drive) const;
+
+  const AttentionProblem& problem_;
+  const Encoder* encoder_;
+  const Generator* generator_ = nullptr;
+  int64_t batch_, kv_head_, i_ = 0, j_ = 0;
+  const PairRules* rules_ = nullptr;
+  bool planes_only_ = true;
+  std::vector<double> angles_;
+  std::vector<double> matrix_;
+};
+
+// Sum of an encoding's bias terms at one pair; `size` is what it counts in S.
+class PairBias {
+ public:
+  PairBias(const AttentionProblem& problem, const Encoder* encoder,
+           int64_t batch, const PairRules& rules);
+  double At(int64_t head, int64_t i, int64_t j, double* size) const;
+
+ private:
+  double Gates(int64_t head, int64_t i, int64_t j) const;
+
+  const AttentionProblem& problem_;
+  const Encoder* encoder_;
+  int64_t batch_;
+  const PairRules& rules_;
+  std::vector<int64_t> order_;  // valid keys in (time, index) order
+};
+
+}  // namespace attnd::reference
+
+#endif  // ATTND_KERNELS_REFERENCE_ENCODING_H_

@@ -1,0 +1,159 @@
+// ReadRotary of block_reader.h.
+#include "absl/strings/str_cat.h"
+#include "kernels/hugging_face.h"
+#include "server/block_reader.h"
+
+namespace attnd::server {
+namespace {
+
+template <typename T, typename Field>
+std::vector<T> List(const Field& field) {
+  return {field.begin(), field.end()};
+}
+
+YarnScaling ReadYarn(const v1::Yarn& in) {
+  YarnScaling out;
+  out.factor = in.factor();
+  out.original_length = in.original_length();
+  if (in.has_beta_fast()) out.beta_fast = in.beta_fast();
+  if (in.has_beta_slow()) out.beta_slow = in.beta_slow();
+  if (in.has_attention_factor()) out.attention_factor = in.attention_factor();
+  if (in.has_mscale()) out.mscale = in.mscale();
+  if (in.has_mscale_all_dim()) out.mscale_all_dim = in.mscale_all_dim();
+  if (in.has_truncate()) out.truncate = in.truncate();
+  out.paper_ramp = in.ramp() == v1::Yarn::RAMP_PAPER;
+  return out;
+}
+
+LongRopeScaling ReadLongRope(const v1::LongRope& in) {
+  LongRopeScaling out;
+  out.short_factor = List<double>(in.short_factor());
+  out.long_factor = List<double>(in.long_factor());
+  out.original_length = in.original_length();
+  out.factor = in.factor();
+  if (in.has_attention_factor()) out.attention_factor = in.attention_factor();
+  return out;
+}
+
+Llama3Scaling ReadLlama3(const v1::Llama3Scaling& in) {
+  Llama3Scaling out;
+  if (in.has_factor()) out.factor = in.factor();
+  if (in.has_low_freq_factor()) out.low_freq_factor = in.low_freq_factor();
+  if (in.has_high_freq_factor()) out.high_freq_factor = in.high_freq_factor();
+  if (in.has_original_length()) out.original_length = in.original_length();
+  return out;
+}
+
+RotaryScaling ReadScaling(const v1::Rotary& in) {
+  switch (in.scaling_case()) {
+    case v1::Rotary::kLinear:
+      return LinearScaling{.factor = in.linear().factor()};
+    case v1::Rotary::kNtk:
+      return NtkScaling{.factor = in.ntk().factor()};
+    case v1::Rotary::kDynamicNtk:
+      return DynamicNtkScaling{
+          .factor = in.dynamic_ntk().factor(),
+          .original_length = in.dynamic_ntk().original_length()};
+    case v1::Rotary::kYarn:
+      return ReadYarn(in.yarn());
+    case v1::Rotary::kLongrope:
+      return ReadLongRope(in.longrope());
+    case v1::Rotary::kLlama3:
+      return ReadLlama3(in.llama3());
+    case v1::Rotary::kProportional:
+      return ProportionalScaling{.fraction = in.proportional().fraction(),
+                                 .factor = in.proportional().has_factor()
+                                               ? in.proportional().factor()
+                                               : 1};
+    default:
+      return {};
+  }
+}
+
+HuggingFaceRope ReadHuggingFace(const v1::HuggingFaceRope& in) {
+  HuggingFaceRope out;
+  out.rope_type = in.rope_type();
+  out.type = in.type();
+  if (in.has_rope_theta()) out.rope_theta = in.rope_theta();
+  if (in.has_factor()) out.factor = in.factor();
+  if (in.has_original_max_position_embeddings()) {
+    out.original_max_position_embeddings =
+        in.original_max_position_embeddings();
+  }
+  if (in.has_max_position_embeddings()) {
+    out.max_position_embeddings = in.max_position_embeddings();
+  }
+  if (in.has_beta_fast()) out.beta_fast = in.beta_fast();
+  if (in.has_beta_slow()) out.beta_slow = in.beta_slow();
+  if (in.has_attention_factor()) out.attention_factor = in.attention_factor();
+  if (in.has_mscale()) out.mscale = in.mscale();
+  if (in.has_mscale_all_dim()) out.mscale_all_dim = in.mscale_all_dim();
+  if (in.has_truncate()) out.truncate = in.truncate();
+  out.short_factor = List<double>(in.short_factor());
+  out.long_factor = List<double>(in.long_factor());
+  if (in.has_low_freq_factor()) out.low_freq_factor = in.low_freq_factor();
+  if (in.has_high_freq_factor()) out.high_freq_factor = in.high_freq_factor();
+  if (in.has_partial_rotary_factor()) {
+    out.partial_rotary_factor = in.partial_rotary_factor();
+  }
+  out.mrope_section = List<int>(in.mrope_section());
+  if (in.has_mrope_interleaved())
+    out.mrope_interleaved = in.mrope_interleaved();
+  return out;
+}
+
+void ReadAxes(const v1::AxisSections& in, const std::string& path,
+              AxisSections& out, Violations& violations) {
+  out.sections = List<int>(in.sections());
+  switch (in.order()) {
+    case v1::AxisSections::ORDER_CONTIGUOUS:
+      out.order = AxisSections::Order::kContiguous;
+      return;
+    case v1::AxisSections::ORDER_INTERLEAVED:
+      out.order = AxisSections::Order::kInterleaved;
+      return;
+    case v1::AxisSections::ORDER_AXIAL:
+      out.order = AxisSections::Order::kAxial;
+      return;
+    default:
+      violations.Add(path + ".order",
+                     "required: contiguous (Qwen2-VL), interleaved (Qwen3-VL) "
+                     "or axial; a wrong order is silently wrong");
+  }
+}
+
+}  // namespace
+
+std::optional<RotaryBlock> ReadRotary(const v1::Rotary& in,
+                                      const std::string& path,
+                                      Violations& violations) {
+  const bool parameters = in.has_rope_parameters();
+  if (parameters || in.has_rope_scaling()) {
+    const std::string field =
+        path + (parameters ? ".rope_parameters" : ".rope_scaling");
+    if (in.pair_layout() == v1::PAIR_LAYOUT_INTERLEAVED) {
+      violations.Add(path + ".pair_layout",
+                     "interleaved, but Hugging Face blocks imply half_split");
+    }
+    HuggingFaceRope rope =
+        ReadHuggingFace(parameters ? in.rope_parameters() : in.rope_scaling());
+    if (in.has_base() && !rope.rope_theta) rope.rope_theta = in.base();
+    absl::StatusOr<RotaryBlock> block = RotaryFromHuggingFace(rope, field);
+    if (!block.ok()) {
+      violations.AddStatus(block.status(), "", field);
+      return std::nullopt;
+    }
+    if (in.rotary_dim() != 0) block->rotary_dim = in.rotary_dim();
+    return *block;
+  }
+  RotaryBlock block;
+  if (in.has_base()) block.base = in.base();
+  block.rotary_dim = in.rotary_dim();
+  block.layout = ReadLayout(in.pair_layout(), path, violations);
+  block.scaling = ReadScaling(in);
+  if (in.has_axes())
+    ReadAxes(in.axes(), path + ".axes", block.axes, violations);
+  return block;
+}
+
+}  // namespace attnd::server
