@@ -26,10 +26,10 @@ class Fire : public LagTerm {
   double Supremum(int, double, double) const override {
     return std::numeric_limits<double>::infinity();
   }
-  void StartRows(const LagTile& tile, LagPart* part) const override;
-  void Prepare(const LagTile& tile, LagPart* part) const override;
-  void Add(int head, const LagTile& tile, const LagPart& part, int64_t stride,
-           float* logits) const override {
+  void Prepare(const LagRectangle& tile, LagScratch* scratch,
+               LagPart* part) const override;
+  void Add(int head, const LagRectangle& tile, const LagPart& part,
+           int64_t stride, float* logits) const override {
     const size_t row = head * (knots_.size() + 1);
     AddPlaneLines(tile, part, values_.data() + row, slopes_.data() + row,
                   stride, logits);
@@ -104,11 +104,10 @@ double Fire::Sum(int head, double u, bool sizes) const {
   return sum;
 }
 
-void Fire::StartRows(const LagTile& tile, LagPart* part) const {
+void Fire::Prepare(const LagRectangle& tile, LagScratch*, LagPart* part) const {
   const ItemGeometry& item = *tile.item;
   part->row_factor.clear();
-  for (int64_t r = 0; r < tile.all_rows; ++r) {
-    const int64_t i = tile.start + r;
+  for (int64_t i = tile.first; i < tile.first + tile.rows; ++i) {
     double elapsed = 0;
     if (item.key_rows > 0) {
       elapsed =
@@ -118,12 +117,7 @@ void Fire::StartRows(const LagTile& tile, LagPart* part) const {
     }
     part->row_factor.push_back(1 / Normaliser(elapsed));
   }
-}
-
-void Fire::Prepare(const LagTile& tile, LagPart* part) const {
-  const int64_t stride = PlaneStride(tile.keys);
-  const LagCurve curve{.factor = M_LN2, .rate = term_.c * units_per_tick_};
-  SetCurve(curve, tile, stride, part->plane.Reserve(tile.rows * stride));
+  SetLogPlane(term_.c * units_per_tick_, tile, part);
   FindPlaneRuns(tile, knots_, part);
 }
 

@@ -11,7 +11,7 @@
 namespace attnd {
 
 // Expects a term that passed CheckBiasTerm and CheckBiasHeads (bias_checks.h).
-// Heads with one common r2 share the function of the lag.
+//
 std::unique_ptr<LagTerm> MakeKerple(const KerpleTerm& term, int query_heads,
                                     const TickRatio& ratio);
 

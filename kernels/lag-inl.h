@@ -36,8 +36,9 @@ HWY_INLINE RealVector Lags(T query, const T* HWY_RESTRICT key) {
   }
 }
 
-// row[c] = value(query - key[c]) for c in [begin, end), or += when kAdd; value
-// maps a RealVector to a RealVector, and is rounded to f32 once.
+// row[c] = value(query - key[c], c) for c in [begin, end), or += when kAdd;
+// value maps the lags of lanes from column c on to a RealVector, which is
+// rounded to f32 once.
 template <bool kAdd, typename T, typename F>
 HWY_INLINE void MapLags(T query, const T* HWY_RESTRICT key, int64_t begin,
                         int64_t end, float* HWY_RESTRICT row, F value) {
@@ -45,7 +46,7 @@ HWY_INLINE void MapLags(T query, const T* HWY_RESTRICT key, int64_t begin,
   const int64_t n = hn::Lanes(Real());
   int64_t c = begin;
   for (; c + n <= end; c += n) {
-    auto bias = hn::DemoteTo(df32, value(Lags(query, key + c)));
+    auto bias = hn::DemoteTo(df32, value(Lags(query, key + c), c));
     if constexpr (kAdd) bias = hn::Add(hn::LoadU(df32, row + c), bias);
     hn::StoreU(bias, df32, row + c);
   }
@@ -53,14 +54,37 @@ HWY_INLINE void MapLags(T query, const T* HWY_RESTRICT key, int64_t begin,
   HWY_ALIGN T keys[8];
   HWY_ALIGN float biases[8];
   for (int64_t i = 0; i < n; ++i) keys[i] = key[std::min(c + i, end - 1)];
-  hn::StoreU(hn::DemoteTo(df32, value(Lags(query, keys))), df32, biases);
+  hn::StoreU(hn::DemoteTo(df32, value(Lags(query, keys), c)), df32, biases);
   for (int64_t i = 0; c + i < end; ++i) {
     row[c + i] = kAdd ? row[c + i] + biases[i] : biases[i];
   }
 }
 
-// log2(x) for normal x > 0, relative error <= 5e-9; -1023 for 0. x = 2^e m, m
-// in [sqrt(1/2), sqrt(2)); log2(m)/(m - 1) by a minimax polynomial.
+using Lane = hn::CappedTag<float, 16>;
+using Vector = hn::Vec<Lane>;
+
+// row[c, min(c + lanes, end)) += bias.
+HWY_INLINE void AddLanes(Vector bias, int64_t c, int64_t end,
+                         float* HWY_RESTRICT row) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  if (c + n <= end) {
+    hn::StoreU(hn::Add(hn::LoadU(d, row + c), bias), d, row + c);
+    return;
+  }
+#if HWY_MEM_OPS_MIGHT_FAULT
+  HWY_ALIGN float lanes[16];
+  hn::Store(bias, d, lanes);
+  for (int64_t i = 0; c + i < end; ++i) row[c + i] += lanes[i];
+#else
+  const auto mask = hn::FirstN(d, static_cast<size_t>(end - c));
+  hn::BlendedStore(hn::Add(hn::MaskedLoad(mask, d, row + c), bias), mask, d,
+                   row + c);
+#endif
+}
+
+// log2(x) for normal x > 0, relative error <= 5e-9. x = 2^e m, m in [sqrt(1/2),
+// sqrt(2)); log2(m)/(m - 1) by a minimax polynomial.
 HWY_INLINE RealVector Log2(RealVector x) {
   const Real d;
   const hn::RebindToUnsigned<Real> du;
@@ -83,25 +107,6 @@ HWY_INLINE RealVector Log2(RealVector x) {
     p = hn::MulAdd(p, t, hn::Set(d, coefficient));
   }
   return hn::MulAdd(p, t, exponent);
-}
-
-// 2^y, relative error <= 2e-9 for |y| <= 1000; beyond, that of +-1000.
-HWY_INLINE RealVector Exp2(RealVector y) {
-  const Real d;
-  const hn::RebindToUnsigned<Real> du;
-  y = hn::Min(hn::Max(y, hn::Set(d, -1000.0)), hn::Set(d, 1000.0));
-  // The low bits of y + 1.5 * 2^52 are round(y).
-  const auto magic = hn::Set(d, 0x1.8p52);
-  const auto shifted = hn::Add(y, magic);
-  const auto f = hn::Sub(y, hn::Sub(shifted, magic));
-  auto p = hn::Set(d, 0.0001534583265618889);
-  for (const double coefficient :
-       {0.0013399931136418936, 0.0096184888817394558, 0.055503287773925755,
-        0.24022646891266946, 0.69314720573688925, 1.000000000554097}) {
-    p = hn::MulAdd(p, f, hn::Set(d, coefficient));
-  }
-  return hn::BitCast(d, hn::Add(hn::BitCast(du, p),
-                                hn::ShiftLeft<52>(hn::BitCast(du, shifted))));
 }
 
 }  // namespace HWY_NAMESPACE

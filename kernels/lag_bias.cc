@@ -1,5 +1,6 @@
 #include "kernels/lag_bias.h"
 
+#include <cassert>
 #include <utility>
 #include <variant>
 
@@ -7,6 +8,7 @@
 #include "kernels/bias_checks.h"
 #include "kernels/fire.h"
 #include "kernels/kerple.h"
+#include "kernels/lag_runs.h"
 #include "kernels/lag_steps.h"
 #include "kernels/sandwich.h"
 
@@ -106,43 +108,27 @@ void LagBias::StartRows(const ItemGeometry& item, int64_t first, int64_t rows,
                         LagTile* tile) const {
   tile->item = &item;
   tile->start = first;
-  tile->all_rows = rows;
-  tile->parts.resize(terms_.size());
-  for (size_t t = 0; t < terms_.size(); ++t) {
-    terms_[t]->StartRows(*tile, &tile->parts[t]);
-  }
+  tile->rows = rows;
 }
 
 void LagBias::Prepare(int64_t first, int64_t rows, int64_t key, int64_t keys,
                       LagTile* tile) const {
-  tile->first = tile->start + first;
-  tile->rows = rows;
-  tile->key = key;
-  tile->keys = keys;
-  for (size_t t = 0; t < terms_.size(); ++t) {
-    terms_[t]->Prepare(*tile, &tile->parts[t]);
-  }
+  assert(first + rows <= tile->rows && keys <= kMaxRowKeys);
+  tile->rectangle = {.item = tile->item,
+                     .first = tile->start + first,
+                     .rows = rows,
+                     .key = key,
+                     .keys = keys};
+  tile->parts = &tile->cache.Find(owner_, terms_, tile->rectangle);
 }
 
 void LagBias::Add(int head, const LagTile& tile, int64_t stride,
                   float* logits) const {
   for (size_t t = 0; t < terms_.size(); ++t) {
-    terms_[t]->Add(head, tile, tile.parts[t], stride, logits);
+    terms_[t]->Add(head, tile.rectangle, (*tile.parts)[t], stride, logits);
   }
 }
 
-int64_t ScratchBytes(const LagTile& tile) {
-  int64_t bytes = 0;
-  for (const LagPart& part : tile.parts) {
-    bytes += static_cast<int64_t>(
-        sizeof(float) * (part.plane.capacity() + part.row_table.capacity() +
-                         part.key_table.capacity()) +
-        sizeof(LagRun) * part.runs.capacity() +
-        sizeof(int32_t) *
-            (part.first_run.capacity() + part.crossing.capacity()) +
-        sizeof(double) * part.row_factor.capacity());
-  }
-  return bytes;
-}
+int64_t ScratchBytes(const LagTile& tile) { return tile.cache.bytes(); }
 
 }  // namespace attnd

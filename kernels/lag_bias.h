@@ -1,9 +1,9 @@
 // The sum of all bias terms that times alone determine: T5 and HSTU buckets,
 // KERPLE, Sandwich, tables over lag, FIRE. Compiled for all query heads.
 //
-// A tile of rows x keys is prepared once, for all heads; adding it to the
-// logits of a head then costs little: runs of equal buckets, one multiple of a
-// shared plane, or (KERPLE with r2 per head) the curve itself.
+// What depends on the times alone is prepared once per tile for all heads, and
+// kept from head to head: runs of keys in equal buckets or on equal lines, and
+// planes of which a head adds a multiple.
 #ifndef ATTND_KERNELS_LAG_BIAS_H_
 #define ATTND_KERNELS_LAG_BIAS_H_
 
@@ -45,12 +45,13 @@ class LagBias {
   double Supremum(int head, double low, double high) const;
 
   // Binds `tile` to queries [first, first + rows) of the item's order. The item
-  // must live and stay as long as the tile is used.
+  // must live and stay until the last Add.
   void StartRows(const ItemGeometry& item, int64_t first, int64_t rows,
                  LagTile* tile) const;
   // Prepares the rectangle of rows [first, first + rows), counted from
-  // StartRows' first, and keys [key, key + keys) of the item's order; keys past
-  // the last are never visible.
+  // StartRows' first, and keys [key, key + keys) of the item's order, at most
+  // kMaxRowKeys; keys past the last are never visible. Serves at once what the
+  // tile's cache holds, for example from another head.
   void Prepare(int64_t first, int64_t rows, int64_t key, int64_t keys,
                LagTile* tile) const;
   // logits[r * stride + c] += bias(head, row r, column c) of the rectangle at
@@ -60,10 +61,12 @@ class LagBias {
  private:
   LagBias() = default;
   std::vector<std::unique_ptr<LagTerm>> terms_;
+  // Identifies terms_ in caches: no other object has it while they hold it.
+  std::shared_ptr<const void> owner_ = std::make_shared<char>();
   bool of_lag_alone_ = true;
 };
 
-// Bytes that a tile holds.
+// Bytes that a tile holds, at most about kLagCacheBytes.
 int64_t ScratchBytes(const LagTile& tile);
 
 }  // namespace attnd

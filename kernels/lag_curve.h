@@ -1,4 +1,4 @@
-// Logarithms and powers of |lag| on a tile.
+// Logarithms and powers of |lag| on a rectangle of pairs.
 #ifndef ATTND_KERNELS_LAG_CURVE_H_
 #define ATTND_KERNELS_LAG_CURVE_H_
 
@@ -8,27 +8,24 @@
 
 namespace attnd {
 
-// factor * log2(1 + rate |lag|), or factor * (rate |lag|)^exponent with 0 at 0;
-// lags in ticks.
-struct LagCurve {
-  bool power = false;
-  double factor = 0;
-  double rate = 0;
-  double exponent = 0;
-};
+// logits += factor * ln(1 + rate |lag|) at the visible columns; lags in ticks.
+// Relative error <= 2e-7. rate > 0.
+void AddLog(double factor, double rate, const LagRectangle& tile,
+            int64_t stride, float* logits);
 
-// Beyond +-kLargestBias curves are cut, so that no visible key becomes a hidden
+// part->plane = ln(1 + rate |lag|) at the visible columns, rounded once.
+void SetLogPlane(double rate, const LagRectangle& tile, LagPart* part);
+
+// part->plane = log2(rate |lag|), as integers in units of 2^-25.
+void SetBinaryLogPlane(double rate, const LagRectangle& tile, LagPart* part);
+
+// logits -= size * 2^(exponent log2), log2 from such a plane, nothing at lag 0.
+// Relative error <= 2e-7; size > 0, 0 < exponent <= 2. What is larger than
+// about kLargestBias comes out as that, so that no visible key becomes a hidden
 // one.
-inline constexpr double kLargestBias = 1e38;
-
-// rows[r * stride + c] = curve at the visible columns of the rectangle, within
-// 5e-9 of |curve| before it is rounded to f32 once.
-void SetCurve(const LagCurve& curve, const LagTile& tile, int64_t stride,
-              float* rows);
-
-// The same, +=.
-void AddCurve(const LagCurve& curve, const LagTile& tile, int64_t stride,
-              float* rows);
+inline constexpr double kLargestBias = 8e37;
+void SubtractPower(double size, double exponent, const LagRectangle& tile,
+                   const LagPart& part, int64_t stride, float* logits);
 
 }  // namespace attnd
 

@@ -28,7 +28,7 @@ HWY_INLINE void AddLine(float value, float slope,
   for (; c < end; ++c) row[c] += value + slope * plane[c];
 }
 
-void AddPlaneImpl(const LagTile& tile, const LagPart& part, double factor,
+void AddPlaneImpl(const LagRectangle& tile, const LagPart& part, double factor,
                   int64_t stride, float* logits) {
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
@@ -37,12 +37,12 @@ void AddPlaneImpl(const LagTile& tile, const LagPart& part, double factor,
   }
 }
 
-void AddPlaneLinesImpl(const LagTile& tile, const LagPart& part,
+void AddPlaneLinesImpl(const LagRectangle& tile, const LagPart& part,
                        const double* values, const double* slopes,
                        int64_t stride, float* logits) {
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const double by = part.row_factor[tile.first + r - tile.start];
+    const double by = part.row_factor[r];
     int64_t c = tile.Begin(r);
     for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
       const LagRun& piece = part.runs[run];
@@ -88,13 +88,13 @@ void SideRuns(const float* plane, int32_t begin, int32_t end, bool past,
 
 }  // namespace
 
-void FindPlaneRuns(const LagTile& tile, const std::vector<double>& knots,
+void FindPlaneRuns(const LagRectangle& tile, const std::vector<double>& knots,
                    LagPart* part) {
   part->runs.clear();
   part->first_run.assign(tile.rows + 1, 0);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* plane = part->plane.data() + r * PlaneStride(tile.keys);
-    const double factor = part->row_factor[tile.first + r - tile.start];
+    const double factor = part->row_factor[r];
     const auto begin = static_cast<int32_t>(tile.Begin(r));
     const auto end = static_cast<int32_t>(tile.End(r));
     const auto future = static_cast<int32_t>(
@@ -105,12 +105,12 @@ void FindPlaneRuns(const LagTile& tile, const std::vector<double>& knots,
   }
 }
 
-void AddPlane(const LagTile& tile, const LagPart& part, double factor,
+void AddPlane(const LagRectangle& tile, const LagPart& part, double factor,
               int64_t stride, float* logits) {
   HWY_DYNAMIC_DISPATCH(AddPlaneImpl)(tile, part, factor, stride, logits);
 }
 
-void AddPlaneLines(const LagTile& tile, const LagPart& part,
+void AddPlaneLines(const LagRectangle& tile, const LagPart& part,
                    const double* values, const double* slopes, int64_t stride,
                    float* logits) {
   HWY_DYNAMIC_DISPATCH(AddPlaneLinesImpl)

@@ -10,18 +10,17 @@
 namespace attnd {
 
 // logits += factor * part.plane at the visible columns.
-void AddPlane(const LagTile& tile, const LagPart& part, double factor,
+void AddPlane(const LagRectangle& tile, const LagPart& part, double factor,
               int64_t stride, float* logits);
 
 // Cuts each row where row_factor * plane passes a knot: segment = number of
-// knots <= that. The plane must rise with |lag|. row_factor counts from
-// tile.start.
-void FindPlaneRuns(const LagTile& tile, const std::vector<double>& knots,
+// knots <= that. The plane must rise with |lag|.
+void FindPlaneRuns(const LagRectangle& tile, const std::vector<double>& knots,
                    LagPart* part);
 
 // logits += values[s] + slopes[s] * part.row_factor[r] * part.plane, s the
 // segment of the column in part.runs.
-void AddPlaneLines(const LagTile& tile, const LagPart& part,
+void AddPlaneLines(const LagRectangle& tile, const LagPart& part,
                    const double* values, const double* slopes, int64_t stride,
                    float* logits);
 

@@ -1,6 +1,7 @@
 #include "kernels/lag_runs.h"
 
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <limits>
 
@@ -17,69 +18,102 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
 
-// row[begin, end) += value.
-HWY_INLINE void AddConstant(float value, int64_t begin, int64_t end,
-                            float* HWY_RESTRICT row) {
-  const hn::CappedTag<float, 16> d;
+// out[begin, end) = value; up to a vector past the end is overwritten as well,
+// so that short runs cost one store.
+HWY_INLINE void Fill(float value, int64_t begin, int64_t end,
+                     float* HWY_RESTRICT out) {
+  const Lane d;
   const int64_t n = hn::Lanes(d);
   const auto by = hn::Set(d, value);
-  int64_t c = begin;
-  for (; c + n <= end; c += n) {
-    hn::StoreU(hn::Add(hn::LoadU(d, row + c), by), d, row + c);
-  }
-#if HWY_MEM_OPS_MIGHT_FAULT
-  for (; c < end; ++c) row[c] += value;
-#else
-  if (c < end) {
-    const auto mask = hn::FirstN(d, static_cast<size_t>(end - c));
-    hn::BlendedStore(hn::Add(hn::MaskedLoad(mask, d, row + c), by), mask, d,
-                     row + c);
-  }
-#endif
+  for (int64_t c = begin; c < end; c += n) hn::StoreU(by, d, out + c);
 }
 
-void AddStepsImpl(const LagTile& tile, const LagPart& part, const float* values,
-                  int64_t stride, float* logits) {
+void AddStepsImpl(const LagRectangle& tile, const LagPart& part,
+                  const float* values, int64_t stride, float* logits) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  HWY_ALIGN float biases[kMaxRowKeys + 16];
   for (int64_t r = 0; r < tile.rows; ++r) {
-    int64_t c = tile.Begin(r);
+    const int64_t begin = tile.Begin(r), end = tile.End(r);
+    int64_t c = begin;
     for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
       const LagRun& piece = part.runs[run];
-      AddConstant(values[piece.segment], c, piece.end, logits + r * stride);
+      Fill(values[piece.segment], c, piece.end, biases);
       c = piece.end;
     }
-  }
-}
-
-template <typename T>
-void AddLinesOf(const LagTile& tile, const LagPart& part, const T* query,
-                const T* key, const LagLine* lines, int64_t stride,
-                float* logits) {
-  const Real d;
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    int64_t c = tile.Begin(r);
-    for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
-      const LagLine& line = lines[part.runs[run].segment];
-      const auto value = hn::Set(d, line.value);
-      const auto slope = hn::Set(d, line.slope);
-      const auto anchor = hn::Set(d, line.anchor);
-      MapLags<true>(query[r], key, c, part.runs[run].end, logits + r * stride,
-                    [&](RealVector lag) HWY_ATTR {
-                      return hn::MulAdd(slope, hn::Sub(lag, anchor), value);
-                    });
-      c = part.runs[run].end;
+    for (c = begin; c < end; c += n) {
+      AddLanes(hn::LoadU(d, biases + c), c, end, logits + r * stride);
     }
   }
 }
 
-void AddLinesImpl(const LagTile& tile, const LagPart& part,
+void AddLinesImpl(const LagRectangle& tile, const LagPart& part,
                   const LagLine* lines, int64_t stride, float* logits) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d), width = PlaneStride(tile.keys);
+  HWY_ALIGN float values[kMaxRowKeys + 16];
+  HWY_ALIGN float rises[kMaxRowKeys + 16];
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t begin = tile.Begin(r), end = tile.End(r);
+    int64_t c = begin;
+    for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
+      const LagRun& piece = part.runs[run];
+      Fill(lines[piece.segment].value, c, piece.end, values);
+      Fill(lines[piece.segment].rise, c, piece.end, rises);
+      c = piece.end;
+    }
+    const float* shares = part.plane.data() + r * width;
+    for (c = begin; c < end; c += n) {
+      AddLanes(hn::MulAdd(hn::LoadU(d, rises + c), hn::LoadU(d, shares + c),
+                          hn::LoadU(d, values + c)),
+               c, end, logits + r * stride);
+    }
+  }
+}
+
+// As Fill, in double.
+HWY_INLINE void FillReal(double value, int64_t begin, int64_t end,
+                         double* HWY_RESTRICT out) {
+  const Real d;
+  const int64_t n = hn::Lanes(d);
+  const auto by = hn::Set(d, value);
+  for (int64_t c = begin; c < end; c += n) hn::StoreU(by, d, out + c);
+}
+
+// plane = (lag - anchor) * inverse_width of each column's segment.
+template <typename T>
+void SharesOf(const LagRectangle& tile, const T* query, const T* key,
+              const LagKnot* knots, LagPart* part) {
+  const Real d;
+  const int64_t width = PlaneStride(tile.keys);
+  HWY_ALIGN double anchors[kMaxRowKeys + 16];
+  HWY_ALIGN double inverses[kMaxRowKeys + 16];
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t begin = tile.Begin(r), end = tile.End(r);
+    int64_t c = begin;
+    for (int32_t run = part->first_run[r]; run < part->first_run[r + 1];
+         ++run) {
+      const LagRun& piece = part->runs[run];
+      FillReal(knots[piece.segment].anchor, c, piece.end, anchors);
+      FillReal(knots[piece.segment].inverse_width, c, piece.end, inverses);
+      c = piece.end;
+    }
+    MapLags<false>(query[r], key, begin, end, part->plane.data() + r * width,
+                   [&](RealVector lag, int64_t at) HWY_ATTR {
+                     return hn::Mul(hn::LoadU(d, inverses + at),
+                                    hn::Sub(lag, hn::LoadU(d, anchors + at)));
+                   });
+  }
+}
+
+void SharesImpl(const LagRectangle& tile, const LagKnot* knots, LagPart* part) {
   const ItemGeometry& item = *tile.item;
   if (item.exact) {
-    AddLinesOf(tile, part, item.query_ticks.data() + tile.first,
-               item.key_ticks.data() + tile.key, lines, stride, logits);
+    SharesOf(tile, item.query_ticks.data() + tile.first,
+             item.key_ticks.data() + tile.key, knots, part);
   } else {
-    AddLinesOf(tile, part, item.query_real.data() + tile.first,
-               item.key_real.data() + tile.key, lines, stride, logits);
+    SharesOf(tile, item.query_real.data() + tile.first,
+             item.key_real.data() + tile.key, knots, part);
   }
 }
 
@@ -93,6 +127,7 @@ namespace {
 
 HWY_EXPORT(AddStepsImpl);
 HWY_EXPORT(AddLinesImpl);
+HWY_EXPORT(SharesImpl);
 
 template <typename T>
 int CountUpTo(absl::Span<const T> borders, T lag) {
@@ -100,11 +135,16 @@ int CountUpTo(absl::Span<const T> borders, T lag) {
       std::upper_bound(borders.begin(), borders.end(), lag) - borders.begin());
 }
 
-// Segment of `lag`, which lies below segment `above`.
+// Segment of `lag`, which lies below segment `above`: most often the next.
 template <typename T>
 int SegmentBelow(absl::Span<const T> borders, int above, T lag) {
-  if (above < 2 || lag >= borders[above - 2]) return above - 1;
-  return CountUpTo(borders.subspan(0, above - 2), lag);
+  int high = above - 1, step = 1;  // lag < borders[high]
+  while (high - step >= 0 && lag < borders[high - step]) {
+    high -= step;
+    step *= 2;
+  }
+  const int low = std::max(high - step, -1) + 1;
+  return low + CountUpTo(borders.subspan(low, high - low), lag);
 }
 
 // Number of keys with query - key >= border, by a walk from the last row's.
@@ -124,7 +164,8 @@ int32_t Crossing(T query, absl::Span<const T> keys, T border, int32_t last) {
 
 template <typename T>
 void RunsOfRow(T query, absl::Span<const T> keys, int32_t begin, int32_t end,
-               absl::Span<const T> borders, LagPart* part) {
+               absl::Span<const T> borders, LagScratch* scratch,
+               LagPart* part) {
   if (begin >= end) return;
   int segment = CountUpTo(borders, query - keys[begin]);
   for (int32_t c = begin; c < end;) {
@@ -132,28 +173,31 @@ void RunsOfRow(T query, absl::Span<const T> keys, int32_t begin, int32_t end,
       part->runs.push_back({end, 0});
       return;
     }
-    int32_t& crossing = part->crossing[segment - 1];
-    crossing = Crossing(query, keys, borders[segment - 1], crossing);
-    part->runs.push_back({std::min(crossing, end), segment});
-    c = crossing;
+    const T border = borders[segment - 1];
+    if (++c < end && query - keys[c] >= border) {
+      int32_t& crossing = scratch->crossing[segment - 1];
+      crossing = Crossing(query, keys, border, crossing);
+      c = crossing;
+    }
+    part->runs.push_back({std::min(c, end), segment});
     if (c < end) segment = SegmentBelow(borders, segment, query - keys[c]);
   }
 }
 
 template <typename T>
-void FindRunsOf(const LagTile& tile, const std::vector<T>& query,
+void FindRunsOf(const LagRectangle& tile, const std::vector<T>& query,
                 const std::vector<T>& key, absl::Span<const T> borders,
-                LagPart* part) {
+                LagScratch* scratch, LagPart* part) {
   part->runs.clear();
   part->first_run.assign(tile.rows + 1, 0);
-  part->crossing.assign(borders.size(), -1);
+  scratch->crossing.assign(borders.size(), -1);
   const int64_t keys =
       std::min<int64_t>(tile.keys, static_cast<int64_t>(key.size()) - tile.key);
   for (int64_t r = 0; r < tile.rows; ++r) {
     RunsOfRow(query[tile.first + r],
               absl::MakeConstSpan(key.data() + tile.key, keys),
               static_cast<int32_t>(tile.Begin(r)),
-              static_cast<int32_t>(tile.End(r)), borders, part);
+              static_cast<int32_t>(tile.End(r)), borders, scratch, part);
     part->first_run[r + 1] = static_cast<int32_t>(part->runs.size());
   }
 }
@@ -200,24 +244,32 @@ void MirrorBorders(LagBorders* borders) {
   borders->real.insert(borders->real.begin(), real.begin(), real.end());
 }
 
-void FindRuns(const LagTile& tile, const LagBorders& borders, LagPart* part) {
+void FindRuns(const LagRectangle& tile, const LagBorders& borders,
+              LagScratch* scratch, LagPart* part) {
   const ItemGeometry& item = *tile.item;
   if (item.exact) {
     FindRunsOf(tile, item.query_ticks, item.key_ticks,
-               absl::MakeConstSpan(borders.ticks), part);
+               absl::MakeConstSpan(borders.ticks), scratch, part);
   } else {
     FindRunsOf(tile, item.query_real, item.key_real,
-               absl::MakeConstSpan(borders.real), part);
+               absl::MakeConstSpan(borders.real), scratch, part);
   }
 }
 
-void AddSteps(const LagTile& tile, const LagPart& part, const float* values,
-              int64_t stride, float* logits) {
+void FindShares(const LagRectangle& tile, const LagKnot* knots, LagPart* part) {
+  part->plane.Reserve(tile.rows * PlaneStride(tile.keys) + kPlaneSlack);
+  HWY_DYNAMIC_DISPATCH(SharesImpl)(tile, knots, part);
+}
+
+void AddSteps(const LagRectangle& tile, const LagPart& part,
+              const float* values, int64_t stride, float* logits) {
+  assert(tile.keys <= kMaxRowKeys);
   HWY_DYNAMIC_DISPATCH(AddStepsImpl)(tile, part, values, stride, logits);
 }
 
-void AddLines(const LagTile& tile, const LagPart& part, const LagLine* lines,
-              int64_t stride, float* logits) {
+void AddLines(const LagRectangle& tile, const LagPart& part,
+              const LagLine* lines, int64_t stride, float* logits) {
+  assert(tile.keys <= kMaxRowKeys);
   HWY_DYNAMIC_DISPATCH(AddLinesImpl)(tile, part, lines, stride, logits);
 }
 

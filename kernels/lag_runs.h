@@ -10,6 +10,9 @@
 
 namespace attnd {
 
+// Most keys of a prepared rectangle.
+inline constexpr int64_t kMaxRowKeys = 1024;
+
 // Ascending borders; the segment of a lag is the number of borders <= lag. In
 // ticks for exact times, in the axis' own unit for real ones. `ticks` may lack
 // the last borders of `real`: lags of 2^63 ticks and more do not occur.
@@ -32,20 +35,31 @@ void MirrorBorders(LagBorders* borders);
 
 // Fills part->runs and part->first_run for the prepared rectangle. Exact: the
 // lags that are compared are subtracted in the representation of time.
-void FindRuns(const LagTile& tile, const LagBorders& borders, LagPart* part);
+void FindRuns(const LagRectangle& tile, const LagBorders& borders,
+              LagScratch* scratch, LagPart* part);
 
-// A line over a segment: value + slope * (lag - anchor), lags in ticks.
+// Where a segment starts and how long it is, in ticks; an unbounded one has
+// inverse_width 0.
+struct LagKnot {
+  double anchor = 0, inverse_width = 0;
+};
+
+// part->plane = (lag - anchor) * inverse_width of each visible column's
+// segment, subtracted exactly and rounded to f32 once: from 0 to 1.
+void FindShares(const LagRectangle& tile, const LagKnot* knots, LagPart* part);
+
+// Value where a segment starts, and how much it rises to its end.
 struct LagLine {
-  double value = 0, slope = 0, anchor = 0;
+  float value = 0, rise = 0;
 };
 
 // logits += values[segment].
-void AddSteps(const LagTile& tile, const LagPart& part, const float* values,
-              int64_t stride, float* logits);
+void AddSteps(const LagRectangle& tile, const LagPart& part,
+              const float* values, int64_t stride, float* logits);
 
-// logits += lines[segment](lag), evaluated in double and rounded once.
-void AddLines(const LagTile& tile, const LagPart& part, const LagLine* lines,
-              int64_t stride, float* logits);
+// logits += value + rise * part.plane of the column's segment.
+void AddLines(const LagRectangle& tile, const LagPart& part,
+              const LagLine* lines, int64_t stride, float* logits);
 
 }  // namespace attnd
 

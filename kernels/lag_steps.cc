@@ -27,11 +27,12 @@ class StepTerm : public LagTerm {
     const int last = borders_.Segment({.exact = false, .real = high});
     return *std::max_element(Values(head) + first, Values(head) + last + 1);
   }
-  void Prepare(const LagTile& tile, LagPart* part) const override {
-    FindRuns(tile, borders_, part);
+  void Prepare(const LagRectangle& tile, LagScratch* scratch,
+               LagPart* part) const override {
+    FindRuns(tile, borders_, scratch, part);
   }
-  void Add(int head, const LagTile& tile, const LagPart& part, int64_t stride,
-           float* logits) const override {
+  void Add(int head, const LagRectangle& tile, const LagPart& part,
+           int64_t stride, float* logits) const override {
     AddSteps(tile, part, Values(head), stride, logits);
   }
 
@@ -48,31 +49,33 @@ class LineTerm : public LagTerm {
  public:
   LineTerm(const LagTableTerm& term, int query_heads, const TickRatio& ratio);
 
-  double Exact(int head, const LagPoint& point) const override {
-    const double ticks =
-        point.exact ? static_cast<double>(point.ticks) : point.real;
-    return At(head, borders_.Segment(point), ticks);
-  }
+  double Exact(int head, const LagPoint& point) const override;
+  double Size(int head, const LagPoint& point) const override;
   double Supremum(int head, double low, double high) const override;
-  void Prepare(const LagTile& tile, LagPart* part) const override {
-    FindRuns(tile, borders_, part);
+  void Prepare(const LagRectangle& tile, LagScratch* scratch,
+               LagPart* part) const override {
+    FindRuns(tile, borders_, scratch, part);
+    FindShares(tile, knots_.data(), part);
   }
-  void Add(int head, const LagTile& tile, const LagPart& part, int64_t stride,
-           float* logits) const override {
+  void Add(int head, const LagRectangle& tile, const LagPart& part,
+           int64_t stride, float* logits) const override {
     AddLines(tile, part, Lines(head), stride, logits);
   }
 
  private:
   const LagLine* Lines(int head) const {
-    return lines_.data() + head * (borders_.real.size() + 1);
+    return lines_.data() + head * knots_.size();
   }
-  double At(int head, int segment, double ticks) const {
-    const LagLine& line = Lines(head)[segment];
-    return line.value + line.slope * (ticks - line.anchor);
+  double Share(int segment, const LagPoint& point) const {
+    const double ticks =
+        point.exact ? static_cast<double>(point.ticks) : point.real;
+    return (ticks - knots_[segment].anchor) * knots_[segment].inverse_width;
   }
 
   LagBorders borders_;
+  std::vector<LagKnot> knots_;  // per segment
   std::vector<LagLine> lines_;  // [heads, segments]
+  std::vector<double> ends_;    // [heads, segments], value at a segment's end
 };
 
 // The knots of a table on the signed lag.
@@ -100,30 +103,47 @@ LineTerm::LineTerm(const LagTableTerm& term, int query_heads,
                    const TickRatio& ratio) {
   const double ticks_per_unit =
       static_cast<double>(ratio.unit_ns) / static_cast<double>(ratio.tick_ns);
-  for (const double lag : SignedKnots(term, 0).lags) {
-    AppendBorder(lag, ratio.unit_ns, ratio.tick_ns, &borders_);
+  const std::vector<double> lags = SignedKnots(term, 0).lags;
+  const size_t n = lags.size();
+  knots_.push_back({});
+  for (size_t k = 0; k < n; ++k) {
+    AppendBorder(lags[k], ratio.unit_ns, ratio.tick_ns, &borders_);
+    const double width = k + 1 < n ? lags[k + 1] - lags[k] : 0;
+    knots_.push_back(
+        {.anchor = lags[k] * ticks_per_unit,
+         .inverse_width = width == 0 ? 0 : 1 / (width * ticks_per_unit)});
   }
   for (int head = 0; head < query_heads; ++head) {
-    const auto [lags, values] = SignedKnots(term, head);
-    lines_.push_back({.value = values[0]});
-    for (size_t k = 0; k < lags.size(); ++k) {
-      const bool last = k + 1 == lags.size();
-      lines_.push_back({.value = values[k],
-                        .slope = last ? 0.0
-                                      : (values[k + 1] - values[k]) /
-                                            (lags[k + 1] - lags[k]) /
-                                            ticks_per_unit,
-                        .anchor = lags[k] * ticks_per_unit});
+    const std::vector<double> values = SignedKnots(term, head).values;
+    for (size_t s = 0; s <= n; ++s) {
+      const double start = values[s == 0 ? 0 : s - 1];
+      const double end = values[std::min(s, n - 1)];
+      lines_.push_back({.value = static_cast<float>(start),
+                        .rise = static_cast<float>(end - start)});
+      ends_.push_back(end);
     }
   }
 }
 
+double LineTerm::Exact(int head, const LagPoint& point) const {
+  const int s = borders_.Segment(point);
+  const double start = Lines(head)[s].value;
+  const double end = ends_[head * knots_.size() + s];
+  return start + (end - start) * Share(s, point);
+}
+
+double LineTerm::Size(int head, const LagPoint& point) const {
+  const int s = borders_.Segment(point);
+  return std::max<double>(std::fabs(Lines(head)[s].value),
+                          std::fabs(ends_[head * knots_.size() + s]));
+}
+
 double LineTerm::Supremum(int head, double low, double high) const {
-  const int first = borders_.Segment({.exact = false, .real = low});
-  const int last = borders_.Segment({.exact = false, .real = high});
-  double most = std::max(At(head, first, low), At(head, last, high));
-  for (int s = first + 1; s <= last; ++s) {
-    most = std::max(most, Lines(head)[s].value);
+  const LagPoint from{.exact = false, .real = low};
+  const LagPoint to{.exact = false, .real = high};
+  double most = std::max(Exact(head, from), Exact(head, to));
+  for (int s = borders_.Segment(from) + 1; s <= borders_.Segment(to); ++s) {
+    most = std::max(most, double{Lines(head)[s].value});
   }
   return most;
 }
