@@ -24,6 +24,7 @@ struct Names {
   const char* operator()(const ComplexJordanBlock&) { return "complex_jordan"; }
   const char* operator()(const DenseMatrixBlock&) { return "dense"; }
   const char* operator()(const SkewRank2Block&) { return "skew_rank2"; }
+  const char* operator()(const LieReBlock&) { return "liere"; }
 };
 
 // The first that is not ok.
@@ -78,9 +79,10 @@ struct ScalingCheck {
         CheckFinite(at + ".mscale", s.mscale.value_or(0)),
         CheckFinite(at + ".mscale_all_dim", s.mscale_all_dim.value_or(0)));
     if (!status.ok()) return status;
-    if (s.beta_fast < s.beta_slow) {
+    if (s.beta_fast < s.beta_slow ||
+        (s.paper_ramp && s.beta_fast == s.beta_slow)) {
       return Refuse(at + ".beta_fast", s.beta_fast,
-                    absl::StrCat(">= beta_slow, ", s.beta_slow));
+                    absl::StrCat("> beta_slow, ", s.beta_slow));
     }
     if (!s.paper_ramp && !(rotary.base > 1)) {
       return Refuse(path + ".base", rotary.base,
@@ -252,6 +254,21 @@ absl::Status Check(const SkewRank2Block& block, const std::string& path) {
       CheckAllFinite(path + ".a", block.a),
       CheckAllFinite(path + ".b", block.b),
       CheckFinite(path + ".frequency", block.frequency));
+}
+
+absl::Status Check(const LieReBlock& block, const std::string& path) {
+  if (block.dim < 2 || block.dim > kMaxDenseDim) {
+    return Refuse(path + ".tile", block.dim,
+                  absl::StrCat("2 to ", kMaxDenseDim));
+  }
+  if (block.coordinates < 1) {
+    return Refuse(path + ".coordinates", block.coordinates, ">= 1");
+  }
+  return First(CheckCount(path + ".generators", block.generators.size(),
+                          static_cast<size_t>(block.coordinates) * block.dim *
+                              (block.dim - 1) / 2,
+                          "coordinates * dim (dim - 1) / 2"),
+               CheckAllFinite(path + ".generators", block.generators));
 }
 
 absl::Status CheckDrive(const Drive& drive, const std::string& path) {

@@ -194,6 +194,36 @@ class Resolver {
     return absl::OkStatus();
   }
 
+  absl::Status Lay(const LieReBlock& block) {
+    absl::Status status = Reserve(block.dim);
+    if (!status.ok()) return status;
+    FreeRotation free;
+    for (int c = 0; c < block.dim; ++c) free.channels.push_back(first_ + c);
+    size_t next = 0;
+    for (int a = 0; a < block.coordinates; ++a) {
+      std::vector<double> skew(static_cast<size_t>(block.dim) * block.dim);
+      for (int i = 1; i < block.dim; ++i) {
+        for (int j = 0; j < i; ++j) {
+          skew[i * block.dim + j] = block.generators[next++];
+          skew[j * block.dim + i] = -skew[i * block.dim + j];
+        }
+      }
+      free.drives.push_back(Moved(drive_, a));
+      free.generators.insert(free.generators.end(), skew.begin(), skew.end());
+    }
+    if (block.coordinates > 1) {
+      resolved_.sum.free_rotations.push_back(std::move(free));
+      return absl::OkStatus();
+    }
+    // R(p)^T R(p') = exp(-(p - p') A).
+    for (double& x : free.generators) x = -x;
+    absl::StatusOr<DenseForm> form =
+        SplitDense(free.generators, block.dim, path_);
+    if (!form.ok()) return form.status();
+    AddForm(*std::move(form));
+    return absl::OkStatus();
+  }
+
   int64_t Left() const { return resolved_.sum.dim - next_; }
 
   // Takes the next `width` channels; first_ is the first of them.
@@ -325,6 +355,13 @@ class Resolver {
 };
 
 absl::Status CheckAveraged(const std::vector<Block>& blocks) {
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    const auto* liere = std::get_if<LieReBlock>(&blocks[i].kind);
+    if (liere != nullptr && liere->coordinates > 1 && blocks[i].averaged) {
+      return Refuse(absl::StrCat("blocks[", i, "].averaged"), "true",
+                    "false where scores do not depend on lags alone");
+    }
+  }
   const Block* averaged = nullptr;
   const Block* plain = nullptr;
   for (const Block& block : blocks) {

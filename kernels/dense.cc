@@ -40,8 +40,9 @@ struct Named {
 
 class Namer {
  public:
-  Namer(const SchurForm& schur, BlockDiagonal& form, double norm)
-      : schur_(schur), form_(form), norm_(norm), n_(schur.n()) {}
+  // norm: of the matrix in the Schur form, which is X / scale.
+  Namer(const SchurForm& schur, BlockDiagonal& form, double norm, double scale)
+      : schur_(schur), form_(form), norm_(norm), scale_(scale), n_(schur.n()) {}
 
   // False when a cluster grows; `refusal` then says which.
   bool Run(std::string& refusal) {
@@ -101,7 +102,7 @@ class Namer {
       refusal =
           absl::StrCat(named.rows > 2 ? "the mean of a cluster of eigenvalues"
                                       : "an eigenvalue",
-                       " with real part ", real_part);
+                       " with real part ", real_part * scale_);
       return false;
     }
     lowered_ = real_part > 0 || std::abs(real_part) <= error ? real_part : 0;
@@ -179,7 +180,7 @@ class Namer {
 
   const SchurForm& schur_;
   BlockDiagonal& form_;
-  const double norm_;
+  const double norm_, scale_;
   const int n_;
   double lowered_ = 0, error_ = 0;  // of the cluster being named
   std::vector<Named> named_;
@@ -306,11 +307,12 @@ absl::StatusOr<DenseForm> SplitDense(absl::Span<const double> matrix, int n,
     form = SplitClusters(largest_entry, schur);
     if (form.condition <= kGoodCondition) break;
   }
-  Namer namer(schur, form, norm);
+  Namer namer(schur, form, norm, scale);
   std::string refusal;
   if (!namer.Run(refusal)) {
-    return Refuse(path, absl::StrCat(refusal, " (times ", scale, ")"),
-                  absl::StrCat("at most ", kGrowthTolerance, " |X|"));
+    return Refuse(path, refusal,
+                  absl::StrCat("at most ", kGrowthTolerance * norm * scale,
+                               ", ", kGrowthTolerance, " |X|"));
   }
   DenseForm dense = std::move(namer).Build();
   Multiply(scale, dense.sum);

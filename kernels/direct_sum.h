@@ -47,12 +47,22 @@ struct SmallBlock {
   Drive drive;
 };
 
+// The map exp(sum_a p_a A_a) on q at position p and on k at its own: not a
+// function of lags, because the A_a need not commute (LieRE). Disjoint from the
+// rest.
+struct FreeRotation {
+  std::vector<int> channels = {};
+  std::vector<Drive> drives = {};       // what p_a is measured along
+  std::vector<double> generators = {};  // A_a, skew: [drives, n, n] row-major
+};
+
 // exp(DX), X the direct sum of the parts; channels of no part are identity.
 struct DirectSum {
   int dim = 0;
   std::vector<Plane> planes;
   std::vector<Chain> chains;
   std::vector<SmallBlock> small_blocks;
+  std::vector<FreeRotation> free_rotations;
   // Multiplies channel c of q and of k each; empty = all 1.
   std::vector<double> channel_scale;
   // phi1(DX) = (exp(DX) - 1)/(DX) instead of exp(DX).

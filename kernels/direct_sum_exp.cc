@@ -184,6 +184,25 @@ void PutSmallBlock(const SmallBlock& block, double lag, bool averaged,
   }
 }
 
+// R(p)^T R(0).
+void PutFreeRotation(const FreeRotation& free,
+                     absl::FunctionRef<double(const Drive&)> lag, int dim,
+                     DirectSumExp& exp) {
+  SmallBlock still{.channels = free.channels,
+                   .matrix = std::vector<double>(free.channels.size() *
+                                                 free.channels.size()),
+                   .rotation = {},
+                   .drive = {}};
+  const size_t size = still.matrix.size();
+  for (size_t a = 0; a < free.drives.size(); ++a) {
+    const double position = lag(free.drives[a]);
+    for (size_t e = 0; e < size; ++e) {
+      still.matrix[e] -= position * free.generators[a * size + e];
+    }
+  }
+  PutSmallBlock(still, 1, false, false, dim, exp);
+}
+
 }  // namespace
 
 DirectSumExp Exp(const DirectSum& sum,
@@ -208,6 +227,9 @@ DirectSumExp Exp(const DirectSum& sum,
   }
   for (const SmallBlock& block : sum.small_blocks) {
     PutSmallBlock(block, lag(block.drive), sum.averaged, absolute_lag, n, exp);
+  }
+  for (const FreeRotation& free : sum.free_rotations) {
+    PutFreeRotation(free, lag, n, exp);
   }
   return exp;
 }

@@ -162,10 +162,20 @@ struct SkewRank2Block {
   double frequency = 1;
 };
 
+// exp(sum_a p_a A_a) on q and on k, A_a skew with the strictly lower triangles
+// `generators`, row by row: [coordinates, dim (dim - 1) / 2] (LieRE). Of the
+// class with one coordinate; with more the A_a need not commute, and scores
+// depend on positions, not on lags alone.
+struct LieReBlock {
+  int dim = 0;
+  int coordinates = 1;  // counted from the block's drive
+  std::vector<double> generators = {};
+};
+
 using BlockKind =
     std::variant<IdentityBlock, RotaryBlock, RotationBlock, DecayBlock,
                  DampedRotationBlock, RealJordanBlock, ComplexJordanBlock,
-                 DenseMatrixBlock, SkewRank2Block>;
+                 DenseMatrixBlock, SkewRank2Block, LieReBlock>;
 
 struct Block {
   Block() = default;

@@ -89,6 +89,9 @@ std::vector<Drive> Generator::drives() const {
   }
   for (const Chain& chain : chains()) drives.push_back(chain.drive);
   for (const SmallBlock& block : small_blocks()) drives.push_back(block.drive);
+  for (const FreeRotation& free : free_rotations()) {
+    drives.insert(drives.end(), free.drives.begin(), free.drives.end());
+  }
   std::sort(drives.begin(), drives.end());
   drives.erase(std::unique(drives.begin(), drives.end()), drives.end());
   return drives;

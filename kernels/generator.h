@@ -40,6 +40,11 @@ class Generator {
   const std::vector<SmallBlock>& small_blocks() const {
     return sum_.small_blocks;
   }
+  // Parts outside the class; none = scores are functions of the lags.
+  const std::vector<FreeRotation>& free_rotations() const {
+    return sum_.free_rotations;
+  }
+  bool relative() const { return free_rotations().empty(); }
   // Multiplies channel c of encoded q and of encoded k each (YaRN, LongRoPE
   // amplitude); empty = all 1.
   const std::vector<double>& channel_scale() const {
@@ -67,7 +72,8 @@ class Generator {
   // A(D), dim x dim row-major, in double, all drives advanced by the same lag:
   // phi1(DX) where averaged(), with channel_scale and basis. Exp(0) without a
   // scale is the identity to the bit. For oracles: nothing here is fast.
-  // absolute_lag: decays and couplings take |D|.
+  // absolute_lag: decays and couplings take |D|. Free rotations: for a key at
+  // the origin.
   std::vector<double> Exp(double lag, bool absolute_lag = false) const;
 
   // The same with a lag per drive, and with the angle of each plane [rad, whole
