@@ -1,0 +1,285 @@
+#include "kernels/hugging_face.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "kernels/field_checks.h"
+
+namespace attnd {
+namespace {
+
+constexpr std::array<const char*, 7> kTypes = {
+    "default",  "linear", "dynamic",     "yarn",
+    "longrope", "llama3", "proportional"};
+
+std::string Canonical(const std::string& type) {
+  if (type == "su") return "longrope";
+  if (type == "mrope") return "default";
+  return type;
+}
+
+// Keys that are there, in the order of the struct, without those that every
+// type reads.
+struct Key {
+  const char* name;
+  bool present;
+};
+std::vector<Key> KeysOf(const HuggingFaceRope& rope) {
+  return {{"factor", rope.factor.has_value()},
+          {"original_max_position_embeddings",
+           rope.original_max_position_embeddings.has_value()},
+          {"beta_fast", rope.beta_fast.has_value()},
+          {"beta_slow", rope.beta_slow.has_value()},
+          {"attention_factor", rope.attention_factor.has_value()},
+          {"mscale", rope.mscale.has_value()},
+          {"mscale_all_dim", rope.mscale_all_dim.has_value()},
+          {"truncate", rope.truncate.has_value()},
+          {"short_factor", !rope.short_factor.empty()},
+          {"long_factor", !rope.long_factor.empty()},
+          {"low_freq_factor", rope.low_freq_factor.has_value()},
+          {"high_freq_factor", rope.high_freq_factor.has_value()}};
+}
+
+// Which of them a type reads.
+std::vector<std::string> KeysReadBy(const std::string& type) {
+  if (type == "linear" || type == "proportional") return {"factor"};
+  if (type == "dynamic") return {"factor", "original_max_position_embeddings"};
+  if (type == "yarn") {
+    return {"factor",           "original_max_position_embeddings",
+            "beta_fast",        "beta_slow",
+            "attention_factor", "mscale",
+            "mscale_all_dim",   "truncate"};
+  }
+  if (type == "longrope") {
+    return {"factor", "original_max_position_embeddings", "attention_factor",
+            "short_factor", "long_factor"};
+  }
+  if (type == "llama3") {
+    return {"factor", "original_max_position_embeddings", "low_freq_factor",
+            "high_freq_factor"};
+  }
+  return {};
+}
+
+class Converter {
+ public:
+  Converter(const HuggingFaceRope& rope, std::string path)
+      : rope_(rope), path_(std::move(path)) {}
+
+  absl::StatusOr<RotaryBlock> Run() {
+    absl::Status status = FindType();
+    if (status.ok()) status = CheckKeys();
+    if (status.ok()) status = CheckNumbers();
+    if (status.ok()) status = Scale();
+    if (status.ok()) status = Divide();
+    if (!status.ok()) return status;
+    block_.base = rope_.rope_theta.value_or(10000);
+    block_.layout = PairLayout::kHalfSplit;
+    return block_;
+  }
+
+ private:
+  absl::Status FindType() {
+    const std::string type = Canonical(rope_.type);
+    type_ = Canonical(rope_.rope_type);
+    if (type_.empty()) {
+      type_ = type.empty() ? "default" : type;
+    } else if (!type.empty() && type != type_) {
+      return Refuse(path_ + ".type", rope_.type,
+                    absl::StrCat("the same as rope_type, ", rope_.rope_type));
+    }
+    if (std::find(kTypes.begin(), kTypes.end(), type_) != kTypes.end()) {
+      return absl::OkStatus();
+    }
+    return Refuse(path_ + (rope_.rope_type.empty() ? ".type" : ".rope_type"),
+                  absl::StrCat("\"", type_, "\""),
+                  absl::StrCat("one of ", absl::StrJoin(kTypes, ", ")));
+  }
+
+  absl::Status CheckKeys() const {
+    const std::vector<std::string> read = KeysReadBy(type_);
+    for (const Key& key : KeysOf(rope_)) {
+      if (!key.present) continue;
+      if (std::find(read.begin(), read.end(), key.name) != read.end()) continue;
+      return Refuse(
+          absl::StrCat(path_, ".", key.name), "set",
+          absl::StrCat("only keys that rope_type \"", type_, "\" reads"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status CheckNumbers() const {
+    const std::pair<const char*, std::optional<double>> positive[] = {
+        {"rope_theta", rope_.rope_theta},
+        {"factor", rope_.factor},
+        {"original_max_position_embeddings",
+         rope_.original_max_position_embeddings},
+        {"max_position_embeddings", rope_.max_position_embeddings},
+        {"beta_fast", rope_.beta_fast},
+        {"beta_slow", rope_.beta_slow},
+        {"attention_factor", rope_.attention_factor},
+        {"low_freq_factor", rope_.low_freq_factor},
+        {"high_freq_factor", rope_.high_freq_factor},
+        {"partial_rotary_factor", rope_.partial_rotary_factor}};
+    for (const auto& [name, value] : positive) {
+      if (!value.has_value()) continue;
+      absl::Status status =
+          CheckPositive(absl::StrCat(path_, ".", name), *value);
+      if (!status.ok()) return status;
+    }
+    if (rope_.partial_rotary_factor.value_or(1) > 1) {
+      return Refuse(path_ + ".partial_rotary_factor",
+                    *rope_.partial_rotary_factor, "in (0, 1]");
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Missing(const char* key, const char* why) const {
+    return Refuse(absl::StrCat(path_, ".", key), "missing", why);
+  }
+
+  // What a rotary_type needs besides the numbers, put into block_.scaling.
+  absl::Status Scale() {
+    if (type_ == "default") return absl::OkStatus();
+    if (type_ == "linear") return ScaleLinear();
+    if (type_ == "dynamic") return ScaleDynamic();
+    if (type_ == "yarn") return ScaleYarn();
+    if (type_ == "longrope") return ScaleLongRope();
+    if (type_ == "llama3") return ScaleLlama3();
+    block_.scaling =
+        ProportionalScaling{.fraction = rope_.partial_rotary_factor.value_or(1),
+                            .factor = rope_.factor.value_or(1)};
+    return absl::OkStatus();
+  }
+
+  absl::Status ScaleLinear() {
+    if (!rope_.factor) return Missing("factor", "a number > 0");
+    block_.scaling = LinearScaling{.factor = *rope_.factor};
+    return absl::OkStatus();
+  }
+
+  absl::Status ScaleDynamic() {
+    if (!rope_.factor) return Missing("factor", "a number >= 1");
+    if (!rope_.max_position_embeddings) {
+      return Missing("max_position_embeddings", "the model's");
+    }
+    const double original = rope_.original_max_position_embeddings.value_or(
+        *rope_.max_position_embeddings);
+    if (original != *rope_.max_position_embeddings) {
+      return Refuse(path_ + ".original_max_position_embeddings", original,
+                    absl::StrCat("max_position_embeddings, ",
+                                 *rope_.max_position_embeddings,
+                                 ": dynamic reads no other"));
+    }
+    block_.scaling =
+        DynamicNtkScaling{.factor = *rope_.factor, .original_length = original};
+    return absl::OkStatus();
+  }
+
+  // factor and original length of yarn and longrope; factor stays 0 when
+  // nothing tells it.
+  absl::Status FindLengths(double& original, double& factor) const {
+    if (rope_.original_max_position_embeddings) {
+      original = *rope_.original_max_position_embeddings;
+    } else if (rope_.max_position_embeddings) {
+      original = *rope_.max_position_embeddings;
+    } else {
+      return Missing("original_max_position_embeddings",
+                     "it, or max_position_embeddings");
+    }
+    if (rope_.factor) {
+      factor = *rope_.factor;
+    } else if (rope_.original_max_position_embeddings &&
+               rope_.max_position_embeddings) {
+      factor = *rope_.max_position_embeddings / original;
+    } else {
+      factor = 0;
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status ScaleYarn() {
+    YarnScaling yarn{.beta_fast = rope_.beta_fast.value_or(32),
+                     .beta_slow = rope_.beta_slow.value_or(1),
+                     .attention_factor = rope_.attention_factor,
+                     .mscale = rope_.mscale,
+                     .mscale_all_dim = rope_.mscale_all_dim,
+                     .truncate = rope_.truncate.value_or(true)};
+    absl::Status status = FindLengths(yarn.original_length, yarn.factor);
+    if (!status.ok()) return status;
+    if (yarn.factor == 0) return MissingFactor();
+    block_.scaling = yarn;
+    return absl::OkStatus();
+  }
+
+  absl::Status ScaleLongRope() {
+    LongRopeScaling scaling{.short_factor = rope_.short_factor,
+                            .long_factor = rope_.long_factor,
+                            .attention_factor = rope_.attention_factor};
+    absl::Status status = FindLengths(scaling.original_length, scaling.factor);
+    if (!status.ok()) return status;
+    if (scaling.factor == 0 && !rope_.attention_factor) return MissingFactor();
+    block_.scaling = scaling;
+    return absl::OkStatus();
+  }
+
+  absl::Status MissingFactor() const {
+    return Missing("factor",
+                   "it, or both max_position_embeddings and "
+                   "original_max_position_embeddings");
+  }
+
+  absl::Status ScaleLlama3() {
+    if (!rope_.factor) return Missing("factor", "a number > 0");
+    if (!rope_.low_freq_factor)
+      return Missing("low_freq_factor", "a number > 0");
+    if (!rope_.high_freq_factor) {
+      return Missing("high_freq_factor", "a number > low_freq_factor");
+    }
+    if (!rope_.original_max_position_embeddings) {
+      return Missing("original_max_position_embeddings", "a number > 0");
+    }
+    block_.scaling = Llama3Scaling{
+        .factor = *rope_.factor,
+        .low_freq_factor = *rope_.low_freq_factor,
+        .high_freq_factor = *rope_.high_freq_factor,
+        .original_length = *rope_.original_max_position_embeddings};
+    return absl::OkStatus();
+  }
+
+  // Which channels turn, and along which coordinate.
+  absl::Status Divide() {
+    if (type_ != "proportional") {
+      block_.rotary_fraction = rope_.partial_rotary_factor.value_or(1);
+    }
+    if (rope_.mrope_section.empty()) {
+      if (rope_.type == "mrope" || rope_.rope_type == "mrope" ||
+          rope_.mrope_interleaved) {
+        return Missing("mrope_section", "planes per coordinate t, h, w");
+      }
+      return absl::OkStatus();
+    }
+    block_.axes = {.sections = rope_.mrope_section,
+                   .order = rope_.mrope_interleaved.value_or(false)
+                                ? AxisSections::Order::kInterleaved
+                                : AxisSections::Order::kContiguous};
+    return CheckNoneNegative(path_ + ".mrope_section", rope_.mrope_section);
+  }
+
+  const HuggingFaceRope& rope_;
+  const std::string path_;
+  std::string type_;
+  RotaryBlock block_;
+};
+
+}  // namespace
+
+absl::StatusOr<RotaryBlock> RotaryFromHuggingFace(const HuggingFaceRope& rope,
+                                                  const std::string& path) {
+  return Converter(rope, path).Run();
+}
+
+}  // namespace attnd
