@@ -1,0 +1,234 @@
+// Hugging Face blocks, verbatim: every type, what defaults mean, what is
+// refused.
+#include "kernels/hugging_face.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "kernels/generator.h"
+
+namespace attnd {
+namespace {
+
+using ::testing::HasSubstr;
+
+RotaryBlock Convert(const HuggingFaceRope& rope) {
+  const auto block = RotaryFromHuggingFace(rope, "rope");
+  EXPECT_TRUE(block.ok()) << block.status();
+  return block.ok() ? *block : RotaryBlock{};
+}
+
+std::string Refusal(const HuggingFaceRope& rope) {
+  const auto block = RotaryFromHuggingFace(rope, "rope");
+  EXPECT_FALSE(block.ok());
+  EXPECT_EQ(block.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(block.status().message());
+}
+
+template <typename Scaling>
+Scaling Get(const HuggingFaceRope& rope) {
+  const RotaryBlock block = Convert(rope);
+  const auto* scaling = std::get_if<Scaling>(&block.scaling);
+  EXPECT_NE(scaling, nullptr);
+  return scaling == nullptr ? Scaling{} : *scaling;
+}
+
+double Amplitude(const HuggingFaceRope& rope, int dim = 4) {
+  const auto generator = Generator::Make({Convert(rope)}, dim);
+  EXPECT_TRUE(generator.ok()) << generator.status();
+  return generator->channel_scale().empty() ? 1 : generator->channel_scale()[0];
+}
+
+TEST(HuggingFace, DefaultIsRopeHalfSplit) {
+  const RotaryBlock block = Convert({});
+  EXPECT_EQ(block.base, 10000);
+  EXPECT_EQ(block.layout, PairLayout::kHalfSplit);
+  EXPECT_EQ(block.scaling.index(), 0u);
+  EXPECT_EQ(Convert({.rope_type = "default", .rope_theta = 5e5}).base, 5e5);
+}
+
+TEST(HuggingFace, LegacyTypeIsRopeType) {
+  EXPECT_EQ(Get<LinearScaling>({.type = "linear", .factor = 2}).factor, 2);
+  EXPECT_EQ(
+      Get<LinearScaling>({.rope_type = "linear", .type = "linear", .factor = 2})
+          .factor,
+      2);
+  EXPECT_THAT(Refusal({.rope_type = "linear", .type = "yarn", .factor = 2}),
+              HasSubstr("rope.type: yarn, expected the same as rope_type"));
+}
+
+TEST(HuggingFace, UnknownTypesAreRefusedWithTheKnownOnes) {
+  EXPECT_THAT(Refusal({.rope_type = "yarm"}),
+              HasSubstr("rope.rope_type: \"yarm\", expected one of default, "
+                        "linear, dynamic, yarn, longrope, llama3, "
+                        "proportional"));
+  EXPECT_THAT(Refusal({.type = "ntk"}), HasSubstr("rope.type: \"ntk\""));
+}
+
+TEST(HuggingFace, DynamicReadsMaxPositionEmbeddings) {
+  const auto dynamic = Get<DynamicNtkScaling>(
+      {.rope_type = "dynamic", .factor = 2, .max_position_embeddings = 2048});
+  EXPECT_EQ(dynamic.factor, 2);
+  EXPECT_EQ(dynamic.original_length, 2048);
+  EXPECT_THAT(Refusal({.rope_type = "dynamic", .factor = 2}),
+              HasSubstr("rope.max_position_embeddings: missing"));
+  EXPECT_THAT(Refusal({.rope_type = "dynamic",
+                       .factor = 2,
+                       .original_max_position_embeddings = 1024,
+                       .max_position_embeddings = 2048}),
+              HasSubstr("rope.original_max_position_embeddings: 1024"));
+}
+
+TEST(HuggingFace, YarnDefaults) {
+  const auto yarn =
+      Get<YarnScaling>({.rope_type = "yarn",
+                        .factor = 4,
+                        .original_max_position_embeddings = 4096});
+  EXPECT_EQ(yarn.factor, 4);
+  EXPECT_EQ(yarn.original_length, 4096);
+  EXPECT_EQ(yarn.beta_fast, 32);
+  EXPECT_EQ(yarn.beta_slow, 1);
+  EXPECT_TRUE(yarn.truncate);
+  EXPECT_FALSE(yarn.paper_ramp);
+}
+
+TEST(HuggingFace, YarnFactorComesFromTheLengthsOnlyWhenAbsent) {
+  HuggingFaceRope rope{.rope_type = "yarn",
+                       .original_max_position_embeddings = 4096,
+                       .max_position_embeddings = 131072};
+  EXPECT_EQ(Get<YarnScaling>(rope).factor, 32);
+  rope.factor = 8;
+  EXPECT_EQ(Get<YarnScaling>(rope).factor, 8);
+  rope.original_max_position_embeddings.reset();
+  EXPECT_EQ(Get<YarnScaling>(rope).original_length, 131072);
+  rope.factor.reset();
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.factor: missing"));
+}
+
+TEST(HuggingFace, YarnAmplitudePrecedence) {
+  HuggingFaceRope rope{.rope_type = "yarn",
+                       .factor = 40,
+                       .original_max_position_embeddings = 4096};
+  const auto m = [](double k) { return 0.1 * k * std::log(40) + 1; };
+  EXPECT_DOUBLE_EQ(Amplitude(rope), m(1));
+  rope.mscale = 0.707;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), m(1));
+  rope.mscale_all_dim = 0;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), m(1));
+  rope.mscale_all_dim = 1.25;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), m(0.707) / m(1.25));
+  // DeepSeek: equal ones leave no amplitude.
+  rope.mscale_all_dim = 0.707;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), 1);
+  rope.attention_factor = 1.5;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), 1.5);
+}
+
+TEST(HuggingFace, YarnWithoutTruncation) {
+  EXPECT_FALSE(Get<YarnScaling>({.rope_type = "yarn",
+                                 .factor = 32,
+                                 .original_max_position_embeddings = 4096,
+                                 .beta_fast = 32,
+                                 .beta_slow = 1,
+                                 .truncate = false})
+                   .truncate);
+}
+
+TEST(HuggingFace, LongRope) {
+  HuggingFaceRope rope{.rope_type = "longrope",
+                       .original_max_position_embeddings = 4096,
+                       .max_position_embeddings = 131072,
+                       .short_factor = {1, 2},
+                       .long_factor = {3, 4}};
+  EXPECT_DOUBLE_EQ(Amplitude(rope), 1.1902380714238083);
+  rope.attention_factor = 1.25;
+  EXPECT_DOUBLE_EQ(Amplitude(rope), 1.25);
+  rope.rope_type = "";
+  rope.type = "su";
+  EXPECT_EQ(Get<LongRopeScaling>(rope).original_length, 4096);
+  rope.attention_factor.reset();
+  rope.max_position_embeddings.reset();
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.factor: missing"));
+}
+
+TEST(HuggingFace, Llama3NeedsAllOfItsKeys) {
+  const HuggingFaceRope rope{.rope_type = "llama3",
+                             .factor = 32,
+                             .original_max_position_embeddings = 8192,
+                             .low_freq_factor = 1,
+                             .high_freq_factor = 4};
+  EXPECT_EQ(Get<Llama3Scaling>(rope).factor, 32);
+  HuggingFaceRope missing = rope;
+  missing.factor.reset();
+  EXPECT_THAT(Refusal(missing), HasSubstr("rope.factor: missing"));
+  missing = rope;
+  missing.high_freq_factor.reset();
+  EXPECT_THAT(Refusal(missing), HasSubstr("rope.high_freq_factor: missing"));
+  missing = rope;
+  missing.original_max_position_embeddings.reset();
+  EXPECT_THAT(Refusal(missing),
+              HasSubstr("rope.original_max_position_embeddings: missing"));
+}
+
+TEST(HuggingFace, PartialRotaryFactorMeansTwoThings) {
+  const auto partial =
+      Generator::Make({Convert({.partial_rotary_factor = 0.5})}, 16);
+  ASSERT_TRUE(partial.ok()) << partial.status();
+  ASSERT_EQ(partial->planes().size(), 4u);
+  EXPECT_EQ(partial->planes()[0].second, 4);
+  EXPECT_DOUBLE_EQ(partial->planes()[1].omega, std::pow(10000, -0.25));
+  const auto proportional = Generator::Make(
+      {Convert({.rope_type = "proportional", .partial_rotary_factor = 0.5})},
+      16);
+  ASSERT_TRUE(proportional.ok()) << proportional.status();
+  ASSERT_EQ(proportional->planes().size(), 8u);
+  EXPECT_EQ(proportional->planes()[0].second, 8);
+  EXPECT_DOUBLE_EQ(proportional->planes()[1].omega, std::pow(10000, -0.125));
+  EXPECT_EQ(proportional->planes()[4].omega, 0);
+}
+
+TEST(HuggingFace, MropeSections) {
+  const RotaryBlock contiguous =
+      Convert({.type = "mrope", .mrope_section = {16, 24, 24}});
+  EXPECT_EQ(contiguous.axes.order, AxisSections::Order::kContiguous);
+  EXPECT_EQ(contiguous.axes.sections, (std::vector<int>{16, 24, 24}));
+  EXPECT_EQ(Convert({.rope_type = "default",
+                     .mrope_section = {24, 20, 20},
+                     .mrope_interleaved = true})
+                .axes.order,
+            AxisSections::Order::kInterleaved);
+  EXPECT_THAT(Refusal({.type = "mrope"}), HasSubstr("rope.mrope_section"));
+  EXPECT_THAT(Refusal({.mrope_interleaved = true}),
+              HasSubstr("rope.mrope_section"));
+}
+
+TEST(HuggingFace, KeysThatTheTypeWouldIgnoreAreRefused) {
+  EXPECT_THAT(Refusal({.factor = 4}),
+              HasSubstr("rope.factor: set, expected only keys that rope_type "
+                        "\"default\" reads"));
+  EXPECT_THAT(Refusal({.rope_type = "linear", .factor = 4, .mscale = 1}),
+              HasSubstr("rope.mscale"));
+  EXPECT_THAT(
+      Refusal({.rope_type = "llama3", .factor = 4, .attention_factor = 2}),
+      HasSubstr("rope.attention_factor"));
+}
+
+TEST(HuggingFace, NumbersOutOfRangeAreRefused) {
+  EXPECT_THAT(Refusal({.rope_theta = -1}), HasSubstr("rope.rope_theta: -1"));
+  EXPECT_THAT(Refusal({.rope_type = "linear", .factor = 0}),
+              HasSubstr("rope.factor: 0"));
+  EXPECT_THAT(Refusal({.partial_rotary_factor = 1.5}),
+              HasSubstr("rope.partial_rotary_factor: 1.5"));
+  EXPECT_THAT(Refusal({.rope_type = "yarn",
+                       .factor = 4,
+                       .original_max_position_embeddings = 4096,
+                       .beta_fast = 0}),
+              HasSubstr("rope.beta_fast: 0"));
+}
+
+}  // namespace
+}  // namespace attnd
