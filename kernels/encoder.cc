@@ -384,6 +384,11 @@ absl::Status EncoderBuilder::CompileBiases(Encoder& encoder) {
     if (!term->two_sided && !encoder.spec_.absolute_lag)
       encoder.one_sided_ = true;
   }
+  absl::StatusOr<std::shared_ptr<const Absolute>> absolute =
+      Absolute::Compile(encoder.spec_.absolutes, encoder.sizes_.head_dim,
+                        encoder.sizes_.kv_heads, encoder.ratio_);
+  if (!absolute.ok()) return absolute.status();
+  encoder.absolute_ = *std::move(absolute);
   const std::vector<BiasTerm>& terms = encoder.spec_.biases;
   absl::StatusOr<std::shared_ptr<const LagBias>> lag_bias =
       LagBias::Compile(terms, encoder.sizes_.query_heads, encoder.ratio_);

@@ -11,6 +11,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "kernels/absolute.h"
 #include "kernels/clock.h"
 #include "kernels/cumulative_bias.h"
 #include "kernels/encoding_spec.h"
@@ -173,6 +174,9 @@ class Encoder {
            !endpoint_bias_.empty() || gate_weights_.any();
   }
 
+  // Vectors added to rows of q and k before everything else.
+  const Absolute& absolute() const { return *absolute_; }
+
   // Defined for lag >= 0 only: negative visible lags must be refused.
   bool one_sided() const { return one_sided_; }
   // Decays and couplings take |D| (the two-sided rule).
@@ -194,6 +198,7 @@ class Encoder {
   std::shared_ptr<const LagBias> lag_bias_;
   EndpointBias endpoint_bias_;
   GateWeights gate_weights_;
+  std::shared_ptr<const Absolute> absolute_;
   bool one_sided_ = false;
   bool length_dependent_ = false;
 };

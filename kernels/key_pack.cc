@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "kernels/absolute_rows.h"
 #include "kernels/chains.h"
 #include "kernels/gemm.h"
 #include "kernels/rotation.h"
@@ -106,6 +107,10 @@ const float* KeyPack::RawBlock(int64_t first) {
 void KeyPack::EncodeBlock(int64_t first, float* block) {
   const TensorRef& key = plan_->problem().key;
   const int64_t dim = key.shape().cols;
+  const Encoder* encoder = plan_->encoder(batch_);
+  const Absolute* absolute = encoder == nullptr || encoder->absolute().empty()
+                                 ? nullptr
+                                 : &encoder->absolute();
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;
   float* scratch = raw + dim_;
@@ -117,6 +122,11 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
   for (int64_t j = first; j < last; ++j) {
     key.LoadRow(batch_, kv_head_, item_->KeyRow(j), raw);
+    if (absolute != nullptr) {
+      absolute->AddToRow(false, static_cast<int>(kv_head_),
+                         KeyPlace(plan_->problem(), batch_, item_->KeyRow(j)),
+                         &absolute_scratch_, raw);
+    }
     if (cosine != nullptr) axes_.KeyPhases(j, cosine, sine);
     EncodeRow(head_, false, cosine, sine, 1.0f, raw, dim, dim_, scratch,
               rows + (j - first) * dim_);

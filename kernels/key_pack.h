@@ -83,6 +83,7 @@ class KeyPack {
     int64_t first = -1;
     AlignedBuffer block;
   };
+  AbsoluteScratch absolute_scratch_;
   std::array<Raw, 3> raw_;
   int next_raw_ = 0;
   std::vector<std::vector<int32_t>> non_finite_;

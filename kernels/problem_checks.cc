@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/absolute_rows.h"
 #include "kernels/bias.h"
 #include "kernels/cumulative_bias.h"
 
@@ -348,6 +349,8 @@ absl::Status CheckItem(const AttentionProblem& problem, const Encoder* encoder,
       if (!status.ok()) return status;
     }
     absl::Status status = CheckDrives(problem, *encoder, item, batch);
+    if (!status.ok()) return status;
+    status = CheckAbsoluteRows(problem, *encoder, item, batch);
     if (!status.ok()) return status;
     if (encoder->gate_weights().any()) {
       status = CheckGates(problem.gates, item, batch);

@@ -5,8 +5,10 @@
 #include <cstring>
 #include <limits>
 
+#include "kernels/absolute_rows.h"
 #include "kernels/bias.h"
 #include "kernels/chains.h"
+#include "kernels/query_temperature.h"
 #include "kernels/rotation.h"
 
 namespace attnd {
@@ -37,6 +39,8 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   std::fill(sums, sums + kMaxTileRows * kSumLanes, 0.0f);
 
   const HeadEncoder* head = pack.head();
+  const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
+  const bool absolute = encoder != nullptr && !encoder->absolute().empty();
   float *cosine = nullptr, *sine = nullptr;
   if (head != nullptr && head->table_size() > 0 && !head->pairwise()) {
     cosine = table_.Reserve(2 * head->table_size());
@@ -45,9 +49,21 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.first + r;
     problem.query.LoadRow(place.batch, place.head, item_->QueryRow(i), raw);
+    if (absolute) {
+      encoder->absolute().AddToRow(
+          true, static_cast<int>(place.head / group),
+          QueryPlace(problem, place.batch, item_->QueryRow(i)),
+          &absolute_scratch_, raw);
+    }
+    float scale = problem.scale;
+    if (encoder != nullptr && encoder->spec().temperature) {
+      scale = static_cast<float>(
+          scale * TemperatureFactor(*encoder->spec().temperature,
+                                    encoder->ratio(), *item_, i));
+    }
     if (cosine != nullptr) pack.axes().QueryPhases(i, cosine, sine);
-    EncodeRow(head, true, cosine, sine, problem.scale, raw,
-              problem.query.shape().cols, dim_, raw + dim_, queries + r * dim_);
+    EncodeRow(head, true, cosine, sine, scale, raw, problem.query.shape().cols,
+              dim_, raw + dim_, queries + r * dim_);
   }
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
   if (head != nullptr && head->one_sided() && !head->pairwise()) {

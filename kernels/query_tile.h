@@ -68,6 +68,7 @@ class QueryTile {
   bool decays_sorted_ = true;
   bool advanced_done_ = false;
   PairTiles pairs_;
+  AbsoluteScratch absolute_scratch_;
   AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];
   alignas(64) float rescale_[kMaxTileRows];

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/absolute_rows.h"
 #include "kernels/reference_encoding.h"
 #include "kernels/reference_pairs.h"
 
@@ -48,6 +49,38 @@ std::vector<double> BiasRow(const AttentionProblem& problem, int64_t b,
   return row;
 }
 
+std::vector<double> WithAbsolute(std::vector<double> row,
+                                 const Encoder* encoder, bool query, int head,
+                                 const AbsoluteTime& time) {
+  if (encoder == nullptr || encoder->absolute().empty()) return row;
+  std::vector<double> part(row.size());
+  encoder->absolute().Exact(query, head, time, part.data());
+  for (size_t c = 0; c < row.size(); ++c) row[c] += part[c];
+  return row;
+}
+
+// The factor of query_temperature.h, from the rules.
+double Temperature(const AttentionProblem& problem, const Encoder* encoder,
+                   const PairRules& rules, int64_t i) {
+  if (encoder == nullptr || !encoder->spec().temperature) return 1;
+  const QueryTemperature& t = *encoder->spec().temperature;
+  int64_t visible = 0;
+  double elapsed = -kInfinity;  // since the first valid key, in units
+  for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
+    if (!rules.Valid(i, j)) continue;
+    const Lag lag = rules.LagOf(i, j);
+    if (rules.InTime(lag)) ++visible;
+    elapsed =
+        std::max(elapsed, lag.rounded * encoder->ratio().units_per_tick());
+  }
+  if (!t.llama4) {
+    return visible == 0 ? 1
+                        : std::max(1.0, std::log(visible) / std::log(t.length));
+  }
+  const double steps = std::floor((elapsed + t.offset) / t.length);
+  return steps < 0 ? 1 : 1 + t.scale * std::log1p(steps);
+}
+
 // Scores of one query row against every key of its batch item.
 void ScoreRows(const AttentionProblem& problem, int64_t b, int64_t i,
                const std::vector<HeadRow>& heads) {
@@ -57,22 +90,30 @@ void ScoreRows(const AttentionProblem& problem, int64_t b, int64_t i,
                                : problem.item_encoders[b].get();
   const PairBias biases(problem, encoder, b, rules);
   const size_t group = heads.size() / problem.key.shape().heads;
+  const double temperature = Temperature(problem, encoder, rules, i);
   for (size_t g = 0; g < heads.size() / group; ++g) {
     PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g));
     std::vector<double> moved, size;
     for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
       if (!rules.Valid(i, j) || !rules.InTime(rules.LagOf(i, j))) continue;
       generator.Turn(rules, i, j);
-      generator.Apply(Row(problem.key, b, static_cast<int64_t>(g), j), moved,
-                      size);
+      generator.Apply(
+          WithAbsolute(Row(problem.key, b, static_cast<int64_t>(g), j), encoder,
+                       false, static_cast<int>(g), KeyPlace(problem, b, j)),
+          moved, size);
       for (size_t h = g * group; h < (g + 1) * group; ++h) {
         const HeadRow& row = heads[h];
         if (row.bias[j] == -kInfinity) continue;
         double dot = 0, dot_size = 0, bias_size = 0;
+        const std::vector<double> query =
+            WithAbsolute(row.query, encoder, true, static_cast<int>(g),
+                         QueryPlace(problem, b, i));
         for (size_t c = 0; c < moved.size(); ++c) {
-          dot += row.query[c] * moved[c];
-          dot_size += std::abs(row.query[c]) * size[c];
+          dot += query[c] * moved[c];
+          dot_size += std::abs(query[c]) * size[c];
         }
+        dot *= temperature;
+        dot_size *= std::abs(temperature);
         if (!std::isfinite(dot_size)) dot = kNaN;
         const double bias =
             biases.At(static_cast<int64_t>(h), i, j, &bias_size);

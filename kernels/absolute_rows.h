@@ -1,0 +1,26 @@
+// Where the rows of a problem stand on the absolute axis.
+#ifndef ATTND_KERNELS_ABSOLUTE_ROWS_H_
+#define ATTND_KERNELS_ABSOLUTE_ROWS_H_
+
+#include <cstdint>
+
+#include "absl/status/status.h"
+#include "kernels/absolute_time.h"
+#include "kernels/plan.h"
+
+namespace attnd {
+
+// Time of a row as sent; without times its position, as plan.h counts them.
+AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t batch,
+                        int64_t row);
+AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t batch,
+                      int64_t row);
+
+// INVALID_ARGUMENT when an absolute part is not defined at some valid row.
+absl::Status CheckAbsoluteRows(const AttentionProblem& problem,
+                               const Encoder& encoder, const ItemGeometry& item,
+                               int64_t batch);
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_ABSOLUTE_ROWS_H_
