@@ -52,10 +52,11 @@ HWY_INLINE Vector LnOnePlus(Vector u) {
   const auto m = hn::BitCast(d, hn::Sub(bits, shift));
   const auto inverse = hn::BitCast(d, hn::Sub(one_bits, shift));  // 2^-e
   const auto t = hn::MulAdd(r, inverse, hn::Sub(m, one));
-  // ln(1 + t) / t = 1 + t p on [0, 1], p minimax 3e-8 of the whole.
-  const auto p = Polynomial(
-      t, {0.005392118423f, -0.03017921457f, 0.07939728947f, -0.1377100222f,
-          0.1916224594f, -0.2485952191f, 0.3332164315f, -0.4999966389f, 1.0f});
+  // ln(1 + t) / t = 1 + t p on [0, 1], p minimax 5e-9 of the whole.
+  const auto p =
+      Polynomial(t, {-0.003337957984f, 0.02029548719f, -0.05784215081f,
+                     0.1069942295f, -0.1536717541f, 0.1969976824f,
+                     -0.2495950889f, 0.3333060961f, -0.4999993664f, 1.0f});
   // ln 2 in two parts: e times the first is rounded together with the rest.
   const auto e = hn::ConvertTo(d, whole);
   const auto fraction =

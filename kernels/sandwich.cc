@@ -190,10 +190,12 @@ uint64_t Sandwich::Phase(int64_t circle, const ItemGeometry& item, bool query,
       f, (query ? item.query_real[i] : item.key_real[i]) - item.real_reference);
 }
 
-// The rows' times as they are, in bits, and what phases count from.
-std::vector<int64_t> TimesOfRows(const LagRectangle& tile) {
+// The rows' times as they are, in bits, what phases count from, and whose table
+// it is.
+std::vector<int64_t> TimesOfRows(const LagRectangle& tile, const void* term) {
   const ItemGeometry& item = *tile.item;
-  std::vector<int64_t> stamp(tile.rows + 1);
+  std::vector<int64_t> stamp(tile.rows + 2);
+  stamp.back() = static_cast<int64_t>(reinterpret_cast<intptr_t>(term));
   if (item.exact) {
     std::copy_n(item.query_ticks.begin() + tile.first, tile.rows,
                 stamp.begin() + 1);
@@ -208,7 +210,7 @@ std::vector<int64_t> TimesOfRows(const LagRectangle& tile) {
 // Row by row: all cosines, then all sines. A few rows of zeros follow.
 void Sandwich::RowTable(const LagRectangle& tile, LagScratch* scratch) const {
   const int64_t width = 2 * circles(), padded = tile.rows + kRowGroup - 1;
-  std::vector<int64_t> stamp = TimesOfRows(tile);
+  std::vector<int64_t> stamp = TimesOfRows(tile, this);
   if (stamp == scratch->row_stamp) return;
   scratch->row_stamp = std::move(stamp);
   float* table = scratch->row_table.Reserve(padded * width);
