@@ -18,6 +18,14 @@ std::optional<Block> ReadBlock(const v1::Block& in, const std::string& path,
 std::optional<BiasTerm> ReadBias(const v1::Bias& in, const std::string& path,
                                  Violations& violations);
 
+std::optional<AbsolutePart> ReadAbsolute(const v1::Absolute& in,
+                                         const std::string& path,
+                                         Violations& violations);
+
+std::optional<QueryTemperature> ReadTemperature(const v1::QueryTemperature& in,
+                                                const std::string& path,
+                                                Violations& violations);
+
 // Refuses UNSPECIFIED and unknown layouts.
 PairLayout ReadLayout(v1::PairLayout in, const std::string& path,
                       Violations& violations);

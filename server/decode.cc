@@ -123,7 +123,7 @@ class Decoder {
 absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
                                       const std::string& field,
                                       EncoderCache& cache) {
-  if (!encoding.spec.uses_time()) return absl::OkStatus();
+  if (!encoding.uses_time()) return absl::OkStatus();
   const int64_t tick_ns = RequestTick(request_);
   if (encoding.spec.unit_ns == 0 && tick_ns != 0) {
     violations_.Add(field,

@@ -22,10 +22,11 @@ absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
       return it->second.encoder;
     }
   }
-  EncodingSpec spec = encoding.spec;
-  spec.absolute_lag = absolute_lag;
+  absl::StatusOr<EncodingSpec> spec = SpecFor(encoding, sizes);
+  if (!spec.ok()) return spec.status();
+  spec->absolute_lag = absolute_lag;
   absl::StatusOr<std::shared_ptr<const Encoder>> encoder =
-      Encoder::Compile(spec, sizes, ratio, further);
+      Encoder::Compile(*spec, sizes, ratio, further);
   if (!encoder.ok()) return encoder;
 
   std::lock_guard lock(mutex_);

@@ -24,7 +24,6 @@ class Reader {
   void Read(const v1::Encoding& in, EncodingSpec& spec);
 
  private:
-  void FindUnserved(const v1::Encoding& in);
   void ReadRules(const v1::Encoding& in, EncodingSpec& spec);
   std::vector<Block> ReadBlocks(
       const google::protobuf::RepeatedPtrField<v1::Block>& in,
@@ -38,17 +37,6 @@ class Reader {
   const std::string prefix_;
   Violations& violations_;
 };
-
-void Reader::FindUnserved(const v1::Encoding& in) {
-  const std::pair<bool, absl::string_view> unserved[] = {
-      {in.absolutes_size() > 0, "absolutes"},
-      {in.has_query_temperature(), "query_temperature"},
-      {in.has_preset(), "preset"},
-  };
-  for (const auto& [present, field] : unserved) {
-    if (present) violations_.AddUnserved(absl::StrCat(prefix_, field));
-  }
-}
 
 void Reader::ReadRules(const v1::Encoding& in, EncodingSpec& spec) {
   if (!v1::TwoSidedRule_IsValid(in.two_sided())) {
@@ -94,7 +82,6 @@ std::vector<Block> Reader::ReadBlocks(
 }
 
 void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
-  FindUnserved(in);
   ReadRules(in, spec);
   spec.blocks = ReadBlocks(in.blocks(), prefix_);
   for (int h = 0; h < in.per_head_size(); ++h) {
@@ -117,6 +104,18 @@ void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
     }
   }
   if (in.has_basis()) ReadBasis(in.basis(), spec);
+  for (int i = 0; i < in.absolutes_size(); ++i) {
+    auto part =
+        ReadAbsolute(in.absolutes(i), Path("absolutes", i), violations_);
+    if (part) spec.absolutes.push_back(*std::move(part));
+  }
+  if (in.has_query_temperature()) {
+    spec.temperature = ReadTemperature(
+        in.query_temperature(), prefix_ + "query_temperature", violations_);
+  }
+  if (in.has_preset() && (in.blocks_size() > 0 || in.per_head_size() > 0)) {
+    violations_.Add(prefix_ + "preset", "given beside blocks; send one");
+  }
 }
 
 void Reader::ReadBasis(const v1::Basis& in, EncodingSpec& spec) {

@@ -24,12 +24,19 @@ struct NamedEncoding {
   // SHA-256 of the definition without its name, hex: equal hashes, equal
   // answers.
   std::string hash;
+
+  bool uses_time() const { return spec.uses_time() || definition.has_preset(); }
 };
 
 // Reads the wire form. Adds every violation below `prefix` ("encodings[1].");
 // parts that are not served yet as unserved. Does not look at the name.
 NamedEncoding ReadEncoding(const v1::Encoding& encoding,
                            absl::string_view prefix, Violations& violations);
+
+// The spec at given sizes: presets are expanded. INVALID_ARGUMENT when a preset
+// does not fit them.
+absl::StatusOr<EncodingSpec> SpecFor(const NamedEncoding& encoding,
+                                     const EncoderSizes& sizes);
 
 // Sizes to try an encoding with when nothing says which: head dimension 64 or
 // what its blocks take, 8 query and kv heads or as many as it has slopes.

@@ -153,7 +153,9 @@ absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
   const TickRatio ratio = {
       .tick_ns = std::max<int64_t>(1, encoding.spec.unit_ns),
       .unit_ns = std::max<int64_t>(1, encoding.spec.unit_ns)};
-  const auto encoder = Encoder::Compile(encoding.spec, sizes, ratio);
+  const absl::StatusOr<EncodingSpec> spec = SpecFor(encoding, sizes);
+  if (!spec.ok()) return spec.status();
+  const auto encoder = Encoder::Compile(*spec, sizes, ratio);
   if (!encoder.ok()) return encoder.status();
   v1::ResolvedEncoding out;
   out.set_name(encoding.name);
@@ -161,7 +163,7 @@ absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
   *out.mutable_definition() = encoding.definition;
   out.set_unit_nanoseconds(static_cast<double>(encoding.spec.unit_ns));
   out.set_head_dim(sizes.head_dim);
-  const int generators = encoding.spec.per_head.empty() ? 1 : sizes.kv_heads;
+  const int generators = spec->per_head.empty() ? 1 : sizes.kv_heads;
   const int group =
       std::max(1, sizes.query_heads / std::max(1, sizes.kv_heads));
   bool bounded = true;
