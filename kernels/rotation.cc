@@ -12,6 +12,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/tail-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
@@ -249,8 +251,7 @@ void EncodeRowImpl(const Encoder* encoder, const float* cosine,
     if (c + n <= dim) {
       x = hn::LoadU(d, src + c);
     } else if (c < dim) {
-      x = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(dim - c)), d,
-                         src + c);
+      x = LoadFirst(d, src + c, dim - c);
     }
     // 0 * x is NaN exactly for non-finite x.
     check = hn::MulAdd(x, hn::Zero(d), check);
