@@ -20,6 +20,8 @@ uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane);
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/tail-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
@@ -312,8 +314,7 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
     if (c + n <= dim) {
       x = hn::LoadU(d, src + c);
     } else if (c < dim) {
-      x = hn::MaskedLoad(hn::FirstN(d, static_cast<size_t>(dim - c)), d,
-                         src + c);
+      x = LoadFirst(d, src + c, dim - c);
     }
     hn::StoreU(hn::Mul(x, by), d, dst + c);
   }

@@ -10,6 +10,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/exp-inl.h"
+#include "kernels/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
@@ -51,9 +52,9 @@ HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
   }
   if (c < end) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(end - c));
-    Vector tail = hn::MaskedLoad(mask, d, row + c);
+    Vector tail = LoadFirst(d, row + c, end - c);
     if constexpr (kBias) {
-      tail = hn::Add(tail, hn::MaskedLoad(mask, d, column_bias + c));
+      tail = hn::Add(tail, LoadFirst(d, column_bias + c, end - c));
     }
     m1 = hn::Max(hn::IfThenElse(mask, tail, low), m1);
   }
@@ -83,12 +84,12 @@ HWY_INLINE void RowExp(float* HWY_RESTRICT row,
   for (; c < end; c += n) {
     const auto mask =
         hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, end - c)));
-    Vector x = hn::MaskedLoad(mask, d, row + c);
+    Vector x = LoadFirst(d, row + c, end - c);
     if constexpr (kBias) {
-      x = hn::Add(x, hn::MaskedLoad(mask, d, column_bias + c));
+      x = hn::Add(x, LoadFirst(d, column_bias + c, end - c));
     }
     const Vector p = hn::IfThenElseZero(mask, Exp(d, hn::Add(x, by)));
-    hn::BlendedStore(p, mask, d, row + c);
+    StoreFirst(p, d, row + c, end - c);
     s1 = hn::Add(s1, p);
   }
   hn::Store(hn::Add(s0, s1), d, sums);
@@ -184,13 +185,11 @@ void WeightsFromLogitsImpl(const float* logits, int64_t count, float max,
   const Vector share = hn::Set(d, 1 / sum);
   const Vector low = hn::Set(d, kMinusInfinity);
   for (int64_t c = 0; c < count; c += n) {
-    const auto mask =
-        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, count - c)));
-    const Vector s = hn::MaskedLoad(mask, d, logits + c);
+    const Vector s = LoadFirst(d, logits + c, count - c);
     // Also when the sum is 0 or NaN, a hidden key weighs nothing.
     const Vector w = hn::Mul(Exp(d, hn::Sub(s, by)), share);
-    hn::BlendedStore(hn::IfThenZeroElse(hn::Eq(s, low), w), mask, d,
-                     weights + c);
+    StoreFirst(hn::IfThenZeroElse(hn::Eq(s, low), w), d, weights + c,
+               count - c);
   }
 }
 

@@ -83,7 +83,10 @@ absl::Status Admission::CheckQueue(double seconds, Instant now,
         Reason::kHopeless,
         absl::StrFormat("cannot be done in time: about %.3f s of waiting and "
                         "%.3f s of work, %.3f s left; nothing was computed",
-                        wait, own_time, left));
+                        wait, own_time, left),
+        std::nullopt,
+        {{"predicted_wait_seconds", absl::StrFormat("%.6f", wait)},
+         {"predicted_seconds", absl::StrFormat("%.6f", own_time)}});
   };
   for (const auto& [key, entry] : entries_) {
     if (!passed_own && key.first > deadline) {

@@ -75,7 +75,7 @@ void Executor::Submit(Job& job, int64_t units, Instant deadline) {
   if (!job.result_.status.ok()) return FinishIfDone(lock, job);
   ready_.Add(job);
   unexpired_.Add(job);
-  if (unexpired_.top() == &job) wake_timer_.notify_one();
+  if (deadline < timer_wakes_) wake_timer_.notify_one();
   wake_worker_.notify_one();
 }
 
@@ -187,13 +187,16 @@ absl::Status Executor::RunUnlocked(Job& job, int64_t unit,
 void Executor::ExpireDeadlines() {
   Lock lock(mutex_);
   while (!stopping_) {
+    // The jobs it sleeps for mostly end before; then it finds nothing due.
+    timer_wakes_ =
+        unexpired_.empty() ? Instant::max() : unexpired_.top()->deadline();
     if (unexpired_.empty()) {
       wake_timer_.wait(lock);
       continue;
     }
     Job& job = static_cast<Job&>(*unexpired_.top());
     if (job.deadline() > time_.Now()) {
-      time_.WaitUntil(wake_timer_, lock, job.deadline());
+      time_.WaitUntil(wake_timer_, lock, timer_wakes_);
       continue;  // the job may be gone, another may come first
     }
     Abort(lock, job,

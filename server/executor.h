@@ -127,6 +127,9 @@ class Executor {
   bool stopping_ = false;
   Schedule ready_;      // jobs with units that a worker may claim
   Schedule unexpired_;  // jobs whose deadline the timer must watch
+  // When the timer looks next by itself: an earlier deadline must wake it, and
+  // only such a one, because a wake-up costs as much as a small request.
+  Instant timer_wakes_ = Instant::max();
   uint64_t next_number_ = 0;
   int64_t waiting_ = 0, running_ = 0, ending_ = 0;
   double busy_seconds_ = 0;

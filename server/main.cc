@@ -8,9 +8,9 @@
 #include <future>
 #include <string>
 #include <thread>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
 #include "attnd_version.h"
 #include "kernels/attention.h"
@@ -34,12 +34,13 @@ sigset_t StopSignals() {
   return signals;
 }
 
-// Waits for the first signal, then goes on to wait for a second one, which ends
-// the process at once. Blocked signals reach sigwait also in PID 1, for which
-// the kernel ignores those without a handler.
-int WaitForSignal() {
-  static std::promise<int> first;
-  std::thread([] {
+// Gives the first stop signal; a second one ends the process at once. Blocked
+// signals reach sigwait also in PID 1, for which the kernel ignores those
+// without a handler.
+std::future<int> WatchSignals() {
+  std::promise<int> first;
+  std::future<int> future = first.get_future();
+  std::thread([first = std::move(first)]() mutable {
     const sigset_t signals = StopSignals();
     int signal = 0;
     sigwait(&signals, &signal);
@@ -47,7 +48,7 @@ int WaitForSignal() {
     sigwait(&signals, &signal);
     _exit(128 + signal);
   }).detach();
-  return first.get_future().get();
+  return future;
 }
 
 // One line per fault, on stderr as log lines are.
@@ -88,6 +89,7 @@ int Serve(const std::string& file) {
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   KeepFreedMemory();
+  std::future<int> stopped = WatchSignals();
 
   const Machine machine = ReadMachine();
   const auto config = LoadConfig(file, machine);
@@ -101,7 +103,7 @@ int Serve(const std::string& file) {
         .Error("start failed", {{"message", server.status().message()}});
     return 1;
   }
-  const int signal = WaitForSignal();
+  const int signal = stopped.get();
   Log(config->effective.log()).Info("signal", {{"signal", strsignal(signal)}});
   (*server)->Drain();
   // Nothing runs any more. Taking the parts down one by one would make a pod

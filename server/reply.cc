@@ -120,9 +120,9 @@ std::vector<ReplyPiece> ReplyTensors::Serialize(
       if (bytes > 0) {
         out.WriteTag(Tag(v1::Tensor::kDataFieldNumber));
         out.WriteVarint32(bytes);
-      }
-      if (bytes <= kCopiedBytes) {
-        out.WriteRaw(entry.data.data(), static_cast<int>(bytes));
+        if (bytes <= kCopiedBytes) {
+          out.WriteRaw(entry.data.data(), static_cast<int>(bytes));
+        }
       }
     }
     if (bytes > kCopiedBytes) {

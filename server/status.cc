@@ -56,13 +56,18 @@ bool GetDetail(const absl::Status& status, absl::string_view name,
 
 absl::string_view ReasonText(Reason reason) { return Info(reason).text; }
 
-absl::Status Refuse(Reason reason, absl::string_view message,
-                    std::optional<std::chrono::milliseconds> retry_delay) {
+absl::Status Refuse(
+    Reason reason, absl::string_view message,
+    std::optional<std::chrono::milliseconds> retry_delay,
+    std::initializer_list<std::pair<absl::string_view, std::string>> metadata) {
   const ReasonInfo info = Info(reason);
   absl::Status status(info.code, Clip(message, kMaxMessageBytes));
   rpc::v1::ErrorInfo error;
   error.set_reason(std::string(info.text));
   error.set_domain(std::string(kDomain));
+  for (const auto& [key, value] : metadata) {
+    (*error.mutable_metadata())[std::string(key)] = value;
+  }
   AttachDetail("ErrorInfo", error, status);
   if (retry_delay) {
     rpc::v1::RetryInfo retry;

@@ -9,8 +9,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
@@ -48,10 +50,12 @@ inline constexpr size_t kMaxMessageBytes = 1000;
 inline constexpr size_t kMaxDetailsBytes = 4000;
 
 // A refusal with ErrorInfo{reason}. `retry_delay` adds RetryInfo: our clients
-// retry exactly when it is there.
+// retry exactly when it is there. `metadata` goes into ErrorInfo.
 absl::Status Refuse(
     Reason reason, absl::string_view message,
-    std::optional<std::chrono::milliseconds> retry_delay = std::nullopt);
+    std::optional<std::chrono::milliseconds> retry_delay = std::nullopt,
+    std::initializer_list<std::pair<absl::string_view, std::string>> metadata =
+        {});
 
 // NOT_FOUND with ResourceInfo, the known names and the nearest of them.
 absl::Status RefuseEncoding(absl::string_view name,

@@ -1,10 +1,12 @@
 // attnctl: the command-line client of attnd.
 #include <CLI/CLI.hpp>
 #include <iostream>
+#include <memory>
 
 #include "attnd_version.h"
 #include "client/attnctl/commands.h"
 #include "client/attnctl/exit_code.h"
+#include "client/attnctl/manual_format.h"
 
 namespace {
 
@@ -36,6 +38,7 @@ int main(int argc, char** argv) {
   using namespace attnd::client;  // NOLINT(google-build-using-namespace)
   int exit_code = kDone;
   CLI::App app(kDescription, "attnctl");
+  app.formatter(std::make_shared<ManualFormat>());  // subcommands inherit it
   app.footer(kFooter);
   app.set_version_flag("--version", "attnctl " ATTND_VERSION);
   app.require_subcommand(1);

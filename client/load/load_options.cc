@@ -39,11 +39,11 @@ void AddWorkOptions(CLI::App* command, LoadArguments* arguments) {
   };
   add("--batch", work->batch, "Batch items")->capture_default_str();
   add("--heads", work->heads, "Query heads")->capture_default_str();
-  add("--kv-heads", arguments->kv_heads, "Key/value heads; default: --heads");
+  add("--kv-heads", arguments->kv_heads, "Key/value heads; default --heads");
   add("--queries", work->queries, "Query rows")->capture_default_str();
-  add("--keys", arguments->keys, "Key rows; default: --queries");
+  add("--keys", arguments->keys, "Key rows; default --queries");
   add("--dim", work->dim, "Head dimension")->capture_default_str();
-  add("--value-dim", arguments->value_dim, "Value dimension; default: --dim");
+  add("--value-dim", arguments->value_dim, "Value dimension; default --dim");
   add("--dtype", arguments->dtype, "f32 or bf16")
       ->check(CLI::IsMember({"f32", "bf16"}).description(""))
       ->type_name("TYPE")

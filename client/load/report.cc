@@ -20,7 +20,7 @@ std::string BytesText(double bytes) {
     bytes /= 1024;
     ++unit;
   }
-  return absl::StrFormat(unit == 0 ? "%.0f %s" : "%.2f %s", bytes, units[unit]);
+  return absl::StrFormat("%.*f %s", unit == 0 ? 0 : 2, bytes, units[unit]);
 }
 
 // Per second of the span.

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "attnd/rpc/v1/error_details.pb.h"
 #include "client/files.h"
 #include "client/npy.h"
@@ -42,6 +43,9 @@ TEST(Attnctl, SaysItsVersionAndItsUse) {
     EXPECT_EQ(manual.exit_code, 0);
     EXPECT_THAT(manual.out,
                 AllOf(HasSubstr("Exit codes"), HasSubstr("Examples")));
+    for (absl::string_view line : absl::StrSplit(manual.out, '\n')) {
+      EXPECT_LE(line.size(), 81u) << line;
+    }
   }
 }
 

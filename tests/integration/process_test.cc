@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -189,6 +190,25 @@ TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
   ASSERT_NE(attnd.WaitForLine("draining"), "");
   attnd.Signal(SIGTERM);
   EXPECT_EQ(attnd.Wait(), 128 + SIGTERM);
+}
+
+TEST_F(ProcessTest, StopsAsPidOne) {
+  const std::string file = Write(kSmall);
+  // In a child: a process that has made a namespace cannot leave it, and when
+  // its first child ends it can fork no more.
+  const pid_t child = fork();
+  if (child == 0) {
+    if (unshare(CLONE_NEWPID) != 0) _exit(77);
+    Attnd attnd({"--config", file});
+    const bool listened = !attnd.WaitForLine("listening").empty();
+    attnd.Signal(SIGTERM);
+    _exit(listened ? attnd.Wait() : 1);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "needs CAP_SYS_ADMIN";
+  EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
 // C21.

@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "absl/strings/str_cat.h"
 #include "server/config.h"
 #include "server/machine.h"
 #include "server/server.h"
@@ -46,8 +47,8 @@ class ServiceTest : public ::testing::Test {
   // A plain sample of /metrics by its full name and labels; -1 if there is
   // none.
   double Metric(const std::string& series) const {
-    const std::string text = "\n" + server_->MetricsText();
-    const size_t place = text.find("\n" + series + " ");
+    const std::string text = absl::StrCat("\n", server_->MetricsText());
+    const size_t place = text.find(absl::StrCat("\n", series, " "));
     if (place == std::string::npos) return -1;
     return std::stod(text.substr(place + series.size() + 2));
   }

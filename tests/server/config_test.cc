@@ -308,6 +308,13 @@ TEST(Config, ManyFaultsAreCounted) {
   EXPECT_THAT(faults, HasSubstr("... and 180 more"));
 }
 
+// Tests run in the root of the repository.
+TEST(Config, TheExampleLoads) {
+  const auto config = LoadConfig("deploy/attnd.yaml", kMachine);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_EQ(config->effective.encodings_size(), 4);
+}
+
 TEST(Config, AMissingFileSaysSo) {
   const auto config = LoadConfig("/nonexistent/attnd.yaml", kMachine);
   EXPECT_EQ(config.status().code(), absl::StatusCode::kNotFound);

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -50,11 +51,10 @@ TEST(TimeTicks, AreNeverTooManyAndAlwaysInside) {
   Random random(1);
   for (int i = 0; i < 2000; ++i) {
     const int64_t first = static_cast<int64_t>(random.Next());
-    const int64_t room = std::numeric_limits<int64_t>::max() - first;
-    const int64_t last =
-        first + static_cast<int64_t>(
-                    random.Below(uint64_t{1} << random.Below(63)) %
-                    (first < 0 ? std::numeric_limits<int64_t>::max() : room));
+    constexpr int64_t kMax = std::numeric_limits<int64_t>::max();
+    const int64_t room = first < 0 ? kMax : kMax - first;
+    const uint64_t span = random.Below(uint64_t{1} << random.Below(63));
+    const int64_t last = first + std::min(room, static_cast<int64_t>(span));
     const auto ticks = TimeTicks(first, last, 11);
     EXPECT_LE(ticks.size(), 12u) << first << " " << last;
     for (const TimeTick& tick : ticks) {
