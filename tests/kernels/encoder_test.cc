@@ -59,10 +59,10 @@ const std::vector<std::vector<Block>>& BlockLists() {
 
 TEST(Encoder, NothingToEncodeIsNoPE) {
   const auto encoder = MustCompile({});
-  EXPECT_FALSE(encoder->rotates());
+  EXPECT_TRUE(encoder->head(0).identity());
   EXPECT_FALSE(encoder->has_linear_bias());
   EXPECT_FALSE(encoder->one_sided());
-  EXPECT_EQ(encoder->planes(), 0);
+  EXPECT_EQ(encoder->head(0).table_size(), 0);
   EXPECT_EQ(encoder->slope(3), 0);
 }
 
@@ -73,22 +73,23 @@ TEST(Encoder, KeepsSizesAndRatio) {
   EXPECT_EQ(encoder->sizes().head_dim, 16);
   EXPECT_EQ(encoder->sizes().query_heads, 7);
   EXPECT_EQ(encoder->sizes().kv_heads, 1);
-  EXPECT_EQ(encoder->generator().dim(), 16);
+  EXPECT_EQ(encoder->head(0).generator().dim(), 16);
 }
 
 TEST(Encoder, FrequenciesAreTheGeneratorsInTurnsPerTick) {
   const TickRatio ratio{.tick_ns = 1000, .unit_ns = 86'400'000'000'000};
   for (const auto& blocks : BlockLists()) {
     const auto encoder = MustCompile(WithBlocks(blocks), kSizes, ratio);
-    const std::vector<Plane>& planes = encoder->generator().planes();
-    ASSERT_EQ(encoder->planes(), static_cast<int>(planes.size()));
-    ASSERT_GE(encoder->frequencies_hi().size(), planes.size());
-    ASSERT_GE(encoder->frequencies_lo().size(), planes.size());
+    const std::vector<Plane>& planes = encoder->head(0).generator().planes();
+    const auto& all = encoder->head(0).frequencies();
+    ASSERT_EQ(all.size(), 1u);
+    ASSERT_GE(all[0].hi.size(), planes.size());
+    ASSERT_GE(all[0].lo.size(), planes.size());
     for (size_t p = 0; p < planes.size(); ++p) {
       const TurnFrequency expected = MakeTurnFrequency(planes[p].omega, ratio);
-      EXPECT_EQ(encoder->frequencies_hi()[p], expected.hi);
-      EXPECT_EQ(encoder->frequencies_lo()[p], expected.lo);
-      EXPECT_EQ(encoder->whole_turns()[p], expected.whole);
+      EXPECT_EQ(all[0].hi[p], expected.hi);
+      EXPECT_EQ(all[0].lo[p], expected.lo);
+      EXPECT_EQ(all[0].whole[p], expected.whole);
     }
   }
 }
@@ -96,15 +97,15 @@ TEST(Encoder, FrequenciesAreTheGeneratorsInTurnsPerTick) {
 TEST(Encoder, GroupsCoverEveryPlaneOnceInOrder) {
   for (const auto& blocks : BlockLists()) {
     const auto encoder = MustCompile(WithBlocks(blocks));
-    const std::vector<Plane>& planes = encoder->generator().planes();
-    EXPECT_TRUE(encoder->rotates());
+    const std::vector<Plane>& planes = encoder->head(0).generator().planes();
+    EXPECT_FALSE(encoder->head(0).plane_groups().empty());
     size_t next = 0;
-    for (const Encoder::PlaneGroup& group : encoder->groups()) {
+    for (const auto& group : encoder->head(0).plane_groups()) {
       EXPECT_EQ(group.table_offset, static_cast<int>(next));
       for (int j = 0; j < group.planes; ++j, ++next) {
         ASSERT_LT(next, planes.size());
         const bool half = group.layout == PairLayout::kHalfSplit;
-        const int first = group.first_channel + (half ? j : 2 * j);
+        const int first = group.first + (half ? j : 2 * j);
         EXPECT_EQ(planes[next].first, first);
         EXPECT_EQ(planes[next].second, first + (half ? group.distance : 1));
       }

@@ -143,7 +143,7 @@ std::string ProblemSpec::Describe() const {
   }
   if (encoding) {
     for (const Block& block : encoding->blocks) {
-      text += std::visit(BlockText(), block);
+      text += std::visit(BlockText(), block.kind);
     }
     for (const BiasTerm& bias : encoding->biases) {
       const auto* alibi = std::get_if<AlibiTerm>(&bias);
@@ -190,6 +190,30 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
     tensors.push_back({&problem.bias, &owned.bias_, &spec.bias, Layout::kBHLD,
                        spec.bias_shape, DType::kF32});
   }
+  if (!spec.query_clock.empty()) {
+    tensors.push_back(
+        {&problem.query_clock,
+         &owned.query_clock_,
+         &spec.query_clock,
+         Layout::kBHLD,
+         {spec.batch, spec.kv_heads, spec.queries, spec.clock_channels},
+         DType::kF32});
+    tensors.push_back(
+        {&problem.key_clock,
+         &owned.key_clock_,
+         &spec.key_clock,
+         Layout::kBHLD,
+         {spec.batch, spec.kv_heads, spec.keys, spec.clock_channels},
+         DType::kF32});
+  }
+  if (!spec.gates.empty()) {
+    tensors.push_back({&problem.gates,
+                       &owned.gates_,
+                       &spec.gates,
+                       Layout::kBHLD,
+                       {spec.batch, spec.query_heads, spec.keys, 1},
+                       DType::kF32});
+  }
   for (Tensor& t : tensors) {
     *t.bytes = TensorBytes(Arranged(*t.values, t.layout, t.shape), t.dtype);
     auto ref = TensorRef::Make(absl::MakeConstSpan(*t.bytes), t.dtype, t.layout,
@@ -214,7 +238,8 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
         Encoder::Compile(*spec.encoding,
                          {.head_dim = static_cast<int>(spec.dim),
                           .query_heads = static_cast<int>(spec.query_heads),
-                          .kv_heads = static_cast<int>(spec.kv_heads)},
+                          .kv_heads = static_cast<int>(spec.kv_heads),
+                          .length = spec.keys},
                          spec.ratio);
     if (!encoder.ok()) return encoder.status();
     problem.encoder = *std::move(encoder);

@@ -64,6 +64,9 @@ struct ProblemSpec {
   std::vector<double> query_real, key_real;
 
   std::optional<EncodingSpec> encoding;
+  // [B,Hkv,L,clock_channels] and [B,Hq,Lk]; empty = none.
+  std::vector<float> query_clock, key_clock, gates;
+  int64_t clock_channels = 1;
   TickRatio ratio;
 
   bool causal = false, strict = false;
@@ -99,6 +102,7 @@ class OwnedProblem {
   OwnedProblem() = default;
   AttentionProblem problem_;
   std::vector<char> query_, key_, value_, bias_, query_time_, key_time_;
+  std::vector<char> query_clock_, key_clock_, gates_;
   std::vector<int64_t> query_lengths_, key_lengths_;
   std::vector<char> validity_;
 };

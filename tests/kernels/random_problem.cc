@@ -39,7 +39,7 @@ std::vector<Block> RandomBlocks(Random& random, int dim) {
   if (left > 2 && random.Integer(0, 3) == 0) {
     blocks.emplace_back(
         IdentityBlock{.width = static_cast<int>(random.Integer(1, left - 2))});
-    left -= std::get<IdentityBlock>(blocks[0]).width;
+    left -= std::get<IdentityBlock>(blocks[0].kind).width;
   }
   if (left >= 4 && random.Coin()) {
     const int planes = static_cast<int>(random.Integer(1, left / 4));

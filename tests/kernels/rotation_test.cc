@@ -37,16 +37,20 @@ std::shared_ptr<const Encoder> RandomPlanes(int planes, uint64_t seed) {
 
 class Table {
  public:
-  template <typename Ticks>
-  Table(const Encoder& encoder, Ticks ticks) {
-    const int64_t stride = TableStride(encoder.planes());
-    cosine = buffer_.Reserve(2 * stride);
-    sine = cosine + stride;
-    PhaseRow(encoder, ticks, cosine, sine);
-  }
+  Table(const Encoder& encoder, int64_t ticks)
+      : Table(encoder, {.kind = PhasePoint::Kind::kTicks, .ticks = ticks}) {}
+  Table(const Encoder& encoder, double ticks)
+      : Table(encoder, {.kind = PhasePoint::Kind::kReal, .real = ticks}) {}
   float *cosine, *sine;
 
  private:
+  Table(const Encoder& encoder, const PhasePoint& point) {
+    const int64_t stride = encoder.head(0).table_size();
+    cosine = buffer_.Reserve(2 * stride);
+    sine = cosine + stride;
+    PhaseRow(encoder.head(0), &point, cosine, sine);
+  }
+
   AlignedBuffer buffer_;
 };
 
@@ -58,10 +62,10 @@ double AngleOf(uint64_t word) {
 template <typename Ticks>
 void ExpectExactPhases(const Encoder& encoder, Ticks ticks) {
   const Table table(encoder, ticks);
-  for (int p = 0; p < encoder.planes(); ++p) {
-    const TurnFrequency f{encoder.frequencies_hi()[p],
-                          encoder.frequencies_lo()[p],
-                          encoder.whole_turns()[p]};
+  const HeadEncoder::Frequencies& all = encoder.head(0).frequencies()[0];
+  const size_t planes = encoder.head(0).generator().planes().size();
+  for (size_t p = 0; p < planes; ++p) {
+    const TurnFrequency f{all.hi[p], all.lo[p], all.whole[p]};
     const double angle = AngleOf(PhaseWord(f, ticks));
     ASSERT_NEAR(table.cosine[p], std::cos(angle), kTrigError)
         << "plane " << p << " at " << ticks;
@@ -110,7 +114,7 @@ std::vector<double> Rotated(const Encoder& encoder, const Table& table,
                             const std::vector<float>& src, double scale) {
   std::vector<double> out(src.begin(), src.end());
   for (double& v : out) v *= scale;
-  const std::vector<Plane>& planes = encoder.generator().planes();
+  const std::vector<Plane>& planes = encoder.head(0).generator().planes();
   for (size_t p = 0; p < planes.size(); ++p) {
     const double x = scale * src[planes[p].first];
     const double y = scale * src[planes[p].second];
@@ -124,12 +128,12 @@ std::vector<float> Encode(const Encoder* encoder, const Table* table,
                           const std::vector<float>& src, float scale) {
   const auto dim = static_cast<int64_t>(src.size());
   const int64_t padded = PaddedDim(dim);
-  AlignedBuffer in, out;
+  AlignedBuffer in, out, scratch;
   std::copy(src.begin(), src.end(), in.Reserve(padded));
   std::fill_n(out.Reserve(padded), padded, 77.0f);
-  EncodeRow(encoder, table ? table->cosine : nullptr,
-            table ? table->sine : nullptr, scale, in.data(), dim, padded,
-            out.data());
+  EncodeRow(encoder ? &encoder->head(0) : nullptr, true,
+            table ? table->cosine : nullptr, table ? table->sine : nullptr,
+            scale, in.data(), dim, padded, scratch.Reserve(padded), out.data());
   return {out.data(), out.data() + padded};
 }
 
