@@ -135,7 +135,7 @@ double PairBias::At(int64_t head, int64_t i, int64_t j, double* size) const {
                          .elapsed = rules_.LagOf(i, order_.front()).rounded};
     const double term = encoder_->lag_bias().Exact(h, point);
     bias += term;
-    *size += encoder_->lag_bias().Size(h, point);
+    *size += std::abs(term);
   }
   if (encoder_->gate_weights().any()) {
     const double term = Gates(head, i, j);
