@@ -1,3 +1,4 @@
+// Metrics of metrics.h: what is observed, written into the series.
 #include "server/metrics.h"
 
 #include <prometheus/text_serializer.h>
