@@ -1,4 +1,3 @@
-// Metrics of metrics.h: what is observed, written into the series.
 #include "server/metrics.h"
 
 #include <prometheus/text_serializer.h>
