@@ -16,8 +16,8 @@ inline constexpr int kSumLanes = 16;
 // most tiles then rescale nothing.
 inline constexpr float kRescaleStep = 5.5f;
 
-// exp is computed to kExpRelativeError for arguments in [-87.3, 5.5] (to half of
-// it above -17); below, results are exactly 0, never subnormal, provided the
+// exp is computed to kExpRelativeError for arguments in [-87.3, 5.5] (to half
+// of it above -17); below, results are exactly 0, never subnormal, provided the
 // thread flushes denormals (float_mode.h); NaN stays NaN.
 inline constexpr double kExpRelativeError = 4.5e-7;
 

@@ -75,9 +75,6 @@ check(cycle-of-headers cycle "kernels/"
       FILES kernels/a.h "#include \"kernels/b.h\""
             kernels/b.h "#include \"kernels/c.h\""
             kernels/c.h "#include \"kernels/a.h\"")
-check(cycle-through-sources cycle "server/a -> server/b -> server/a"
-      FILES server/a.h "//" server/a.cc "#include \"server/b.h\""
-            server/b.h "//" server/b.cc "#include \"server/a.h\"")
 check(source-in-no-target listed "client/bad.cc is in no target"
       FILES client/bad.cc "//" UNLISTED client/bad.cc)
 check(header-in-no-target listed "kernels/bad.h is in no target"

@@ -91,7 +91,7 @@ TEST(AttnctlHealth, ExitCodeIsTheState) {
 TEST(AttnctlHealth, WatchEndsWithTheLastState) {
   StubService stub;
   const ProcessResult result = RunAttnctl(
-      {"health", "--watch", "--timeout", "200ms", "--target", stub.address()});
+      {"health", "--watch", "--timeout", "1500ms", "--target", stub.address()});
   EXPECT_EQ(result.exit_code, 0) << result.err;
   EXPECT_EQ(result.out, "SERVING\n");
 }

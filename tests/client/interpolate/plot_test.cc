@@ -132,8 +132,8 @@ TEST(PlotSvg, IsBoundedInSize) {
   PlotData data;
   Random random(2);
   for (int i = 0; i < 1'000'000; ++i) {
-    data.observed.push_back({i * kDay / 100, random.Normal()});
-    data.estimate.push_back({i * kDay / 100, random.Normal()});
+    data.observed.push_back({i * (kDay / 100), random.Normal()});
+    data.estimate.push_back({i * (kDay / 100), random.Normal()});
   }
   EXPECT_LT(PlotSvg(data).size(), 6u << 20);
 }
