@@ -388,7 +388,7 @@ TEST_F(DecodeTest, InlineEncodings) {
   EXPECT_EQ(Try()->encoding_name, "inline");
   EXPECT_EQ(catalog_.inline_encoders().size(), 1u);
   encoding.add_biases()->mutable_kerple();
-  ExpectUnserved("inline_encoding.biases[1].kerple");
+  ExpectInvalid("inline_encoding.biases[1].kerple");
   encoding.mutable_biases()->RemoveLast();
   encoding.clear_time_unit();
   ExpectInvalid("inline_encoding.time_unit: required");
@@ -397,8 +397,6 @@ TEST_F(DecodeTest, InlineEncodings) {
 TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
   const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
       fields[] = {
-          {"query_clock", [](auto& r) { r.mutable_query_clock(); }},
-          {"key_clock", [](auto& r) { r.mutable_key_clock(); }},
           {"mask.past_keys",
            [](auto& r) { r.mutable_mask()->set_past_keys(0); }},
           {"mask.future_keys",
@@ -414,7 +412,6 @@ TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
            [](auto& r) { r.mutable_mask()->add_key_ranges(); }},
           {"mask.sinks", [](auto& r) { r.mutable_mask()->add_sinks(1); }},
           {"softcap", [](auto& r) { r.set_softcap(30); }},
-          {"gates", [](auto& r) { r.mutable_gates(); }},
           {"kind", [](auto& r) { r.set_kind(v1::ATTENTION_KIND_LINEAR); }},
           {"linear", [](auto& r) { r.mutable_linear(); }},
           {"compute",
@@ -450,11 +447,20 @@ TEST_F(DecodeTest, SixteenBitTensorsAreNotServedYet) {
   }
 }
 
-TEST_F(DecodeTest, SeveralCoordinatesAreNotServedYet) {
+TEST_F(DecodeTest, SeveralCoordinatesNeedAnAxisOfThem) {
   SetTimes();
   request_.mutable_query_time()->set_coordinates(2);
   request_.mutable_key_time()->set_coordinates(2);
-  ExpectUnserved("query_time.coordinates");
+  ExpectInvalid("query_time.shape");
+}
+
+TEST_F(DecodeTest, ClocksAndGatesAreChecked) {
+  request_.mutable_query_clock();
+  ExpectInvalid("query_clock.dtype");
+  request_ = MakeRequest({});
+  request_.mutable_gates()->set_dtype(v1::DTYPE_F32);
+  request_.mutable_gates()->add_shape(7);
+  ExpectInvalid("gates.shape");
 }
 
 TEST_F(DecodeTest, NonsenseInUnservedFieldsIsInvalid) {
