@@ -14,17 +14,19 @@ configuration() {
       2>/dev/null; then
     return
   fi
-  local engine format driver
+  local engine format driver inspected
   for engine in podman buildah; do
     command -v $engine >/dev/null || continue
+    # buildah's templates know no json: take all it says.
     case $engine in
-      podman) format='{{json .}}' ;;
-      buildah) format='{{json .Docker.Config}}' ;;
+      podman) format=(--format '{{json .}}') ;;
+      buildah) format=() ;;
     esac
     # Where overlay file systems do not work, images live under vfs.
     for driver in "${STORAGE_DRIVER:-}" vfs; do
-      if STORAGE_DRIVER=$driver timeout 20 $engine inspect --type image \
-        --format "$format" "$image" 2>/dev/null; then
+      if inspected=$(STORAGE_DRIVER=$driver timeout 20 $engine inspect \
+        --type image "${format[@]}" "$image" 2>/dev/null); then
+        tr -d '[:space:]' <<<"$inspected"
         return
       fi
     done
