@@ -34,7 +34,7 @@ class EncoderCache {
   absl::StatusOr<std::shared_ptr<const Encoder>> Get(
       const NamedEncoding& encoding, bool absolute_lag,
       const EncoderSizes& sizes, const TickRatio& ratio,
-      const std::vector<TickRatio>& further);
+      const std::vector<TickRatio>& further = {});
 
   size_t size() const;
 
