@@ -51,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(
     ::testing::Values(
         Refused{AlibiTerm{.slopes = {1, -0.5}}, "alibi.slopes[1]: -0.5"},
         Refused{AlibiTerm{.slopes = {kNaN}}, "alibi.slopes[0]: nan"},
-        Refused{AlibiTerm{.bias_max = 0}, "alibi.bias_max: 0"},
+        Refused{AlibiTerm{.slopes = {}, .bias_max = 0}, "alibi.bias_max: 0"},
         Refused{T5Term{.buckets = 1, .table = {0}}, "t5_buckets.buckets: 1"},
         Refused{T5Term{.buckets = 7,
                        .bidirectional = true,
@@ -86,10 +86,14 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{SandwichTerm{.dim = 7}, "sandwich.dim: 7, expected even"},
         Refused{SandwichTerm{.dim = 0}, "sandwich.dim: 0"},
         Refused{SandwichTerm{.base = 0}, "sandwich.base: 0"},
-        Refused{GrapeAdditiveTerm{.slopes = {-1}, .key_direction = {1}},
-                "grape_additive.slopes[0]: -1"},
-        Refused{GrapeAdditiveTerm{.slopes = {1}, .key_direction = {kNaNf}},
-                "grape_additive.key_direction[0]: nan"},
+        Refused{
+            GrapeAdditiveTerm{
+                .slopes = {-1}, .query_direction = {}, .key_direction = {1}},
+            "grape_additive.slopes[0]: -1"},
+        Refused{
+            GrapeAdditiveTerm{
+                .slopes = {1}, .query_direction = {}, .key_direction = {kNaNf}},
+            "grape_additive.key_direction[0]: nan"},
         Refused{LagTableTerm{}, "lag_table.lags: empty"},
         Refused{LagTableTerm{.lags = {0, 1, 1}, .values = {0, 0, 0}},
                 "lag_table.lags[2]: 1, expected more than"},
@@ -108,7 +112,8 @@ TEST(CheckBiasTerm, AcceptsDefaultsWithTables) {
            AlibiTerm{}, CumulativeGateTerm{}, PathIntegralTerm{},
            T5Term{.table = k32}, HstuTerm{.table = k129},
            KerpleTerm{.r1 = {1}, .r2 = {1}}, Fire(32), SandwichTerm{},
-           GrapeAdditiveTerm{.slopes = {0}, .query_direction = {1}},
+           GrapeAdditiveTerm{
+               .slopes = {0}, .query_direction = {1}, .key_direction = {}},
            LagTableTerm{.lags = {-3}, .values = {1}}}) {
     EXPECT_TRUE(CheckBiasTerm(term, "biases[0]").ok()) << term.index();
   }
@@ -131,7 +136,8 @@ TEST(CheckBiasSizes, ListsAreForEveryHeadOrOneForAll) {
   EXPECT_THAT(message(LagTableTerm{.lags = {0, 1}, .values = {1, 2, 3, 4}}),
               StartsWith("biases[0].lag_table.values: 4 entries"));
   EXPECT_THAT(
-      message(GrapeAdditiveTerm{.slopes = {1}, .key_direction = {1, 2}}),
+      message(GrapeAdditiveTerm{
+          .slopes = {1}, .query_direction = {}, .key_direction = {1, 2}}),
       StartsWith("biases[0].grape_additive.key_direction: 2 entries"));
 }
 

@@ -226,13 +226,17 @@ TEST(EndpointBias, RefusesWhatDoesNotFit) {
                            .status()
                            .message());
   };
-  EXPECT_THAT(message({.slopes = {1}, .query_direction = {1, 2}}),
-              HasSubstr("biases[1].grape_additive.query_direction: 2 entries, "
-                        "expected 4"));
-  EXPECT_THAT(message({.slopes = {1, 2, 3}, .key_direction = {1, 2, 3, 4}}),
+  EXPECT_THAT(
+      message({.slopes = {1}, .query_direction = {1, 2}, .key_direction = {}}),
+      HasSubstr("biases[1].grape_additive.query_direction: 2 entries, "
+                "expected 4"));
+  EXPECT_THAT(message({.slopes = {1, 2, 3},
+                       .query_direction = {},
+                       .key_direction = {1, 2, 3, 4}}),
               HasSubstr("biases[1].grape_additive.slopes: 3 entries"));
-  EXPECT_THAT(message({.slopes = {1}}),
-              HasSubstr("biases[1].grape_additive.query_direction"));
+  EXPECT_THAT(
+      message({.slopes = {1}, .query_direction = {}, .key_direction = {}}),
+      HasSubstr("biases[1].grape_additive.query_direction"));
 }
 
 }  // namespace

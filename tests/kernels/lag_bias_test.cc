@@ -193,7 +193,8 @@ TEST(LagBias, TermsAddUp) {
   // Terms of other classes are ignored.
   terms.emplace_back(AlibiTerm{});
   terms.emplace_back(CumulativeGateTerm{});
-  terms.emplace_back(GrapeAdditiveTerm{.slopes = {1}, .key_direction = {1, 2}});
+  terms.emplace_back(GrapeAdditiveTerm{
+      .slopes = {1}, .query_direction = {}, .key_direction = {1, 2}});
   const std::vector<float> all = Biases(*Compile(terms), item, 2);
   for (size_t e = 0; e < sum.size(); ++e) {
     EXPECT_NEAR(all[e], sum[e], 1e-6 * std::max(100.0, std::fabs(sum[e])));
