@@ -238,9 +238,15 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
             : (place_.batch * q.rows + query_row) * q.heads + place_.head;
     float* row =
         out.output.empty() ? discarded : out.output.data() + output_row * dim;
-    const float sum = NormaliseRow(values_.data() + r * value_dim_,
-                                   out.output.empty() ? 0 : dim,
-                                   sums_.data() + r * kSumLanes, row);
+    float sum = NormaliseRow(values_.data() + r * value_dim_,
+                             out.output.empty() ? 0 : dim,
+                             sums_.data() + r * kSumLanes, row);
+    // Finite logits beyond f32's range are not the same as seeing no key.
+    const bool overflown = sum == 0 && SeesKey(i);
+    if (overflown) {
+      sum = std::numeric_limits<float>::quiet_NaN();
+      if (!out.output.empty()) std::fill(row, row + dim, sum);
+    }
     if (!out.output.empty() && !pack.non_finite().empty()) {
       MarkNonFinite(pack, r, row);
     }
@@ -254,8 +260,24 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
       const int64_t width = problem.key.shape().rows;
       float* weights = out.weights.data() + RowIndex(r) * width;
       WeightsFromLogits(weights, width, max_[r], sum, weights);
+      for (int64_t j = item_->begin[i]; overflown && j < item_->end[i]; ++j) {
+        weights[item_->KeyRow(j)] = sum;
+      }
     }
   }
+}
+
+// A key that neither interval nor a bias of -inf hides.
+bool QueryTile::SeesKey(int64_t i) const {
+  const TensorRef& bias = plan_->problem().bias;
+  if (bias.shape() == Shape4{}) return item_->begin[i] < item_->end[i];
+  for (int64_t j = item_->begin[i]; j < item_->end[i]; ++j) {
+    if (BiasElement(bias, place_.batch, place_.head, item_->QueryRow(i),
+                    item_->KeyRow(j)) != kMinusInfinity) {
+      return true;
+    }
+  }
+  return false;
 }
 
 void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,

@@ -52,6 +52,7 @@ class QueryTile {
   void AdvanceToFirstRow(KeyPack& pack);
   void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
                    bool split, const OutputBuffers& out) const;
+  bool SeesKey(int64_t i) const;
   void MarkNonFinite(const KeyPack& pack, int64_t row, float* out) const;
   int64_t RowIndex(int64_t row) const;  // in [B,Hq,Lq]
 

@@ -11,6 +11,7 @@
 #include "client/attnctl/commands.h"
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
+#include "client/attnctl/npy_tensors.h"
 #include "client/attnctl/target_options.h"
 #include "client/duration_text.h"
 #include "proto/wire.h"

@@ -13,8 +13,8 @@ namespace {
 
 constexpr char kManual[] = R"(
 Prints the state of a service: SERVING, NOT_SERVING, SERVICE_UNKNOWN or
-UNKNOWN. It uses grpc.health.v1, so it asks any gRPC server that has it. Made for
-probes: quick, quiet, no shell needed.
+UNKNOWN. It uses grpc.health.v1, so it asks any gRPC server that has it. Made
+for probes: quick, quiet, no shell needed.
 
 Exit codes
   0  SERVING (--watch: was SERVING when the stream ended)

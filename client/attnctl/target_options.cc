@@ -34,62 +34,40 @@ absl::StatusOr<TlsOptions> ReadTls(const TargetOptions& options) {
 
 void AddTargetOptions(CLI::App* command, TargetOptions* options) {
   const std::string group = "Connection";
-  command
-      ->add_option(
-          "--target", options->target,
-          "HOST:PORT of attnd, unix:PATH, dns:///NAME:PORT, or several "
-          "IP:PORT separated by commas")
-      ->capture_default_str()
-      ->type_name("HOST:PORT")
-      ->group(group);
-  command
-      ->add_option("--timeout", options->timeout,
-                   "Time for each call, retries included: a number and ns us "
-                   "ms s min h d w")
-      ->capture_default_str()
-      ->type_name("TIME")
-      ->group(group);
-  command
-      ->add_option("--attempts", options->attempts,
-                   "Attempts per call when the server asks to come back later")
-      ->capture_default_str()
-      ->type_name("N")
-      ->group(group);
-  command
-      ->add_option("--message-bytes", options->message_bytes,
-                   "Largest request and answer")
-      ->capture_default_str()
-      ->type_name("BYTES")
-      ->group(group);
-  command
-      ->add_option("--metadata", options->metadata,
-                   "KEY=VALUE sent with every call; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->group(group)
+  const auto add = [&](const char* name, auto& value, const char* type,
+                       const char* text) {
+    return command->add_option(name, value, text)
+        ->type_name(type)
+        ->group(group);
+  };
+  add("--target", options->target, "HOST:PORT",
+      "HOST:PORT of attnd, unix:PATH, dns:///NAME:PORT, or several IP:PORT "
+      "separated by commas")
+      ->capture_default_str();
+  add("--timeout", options->timeout, "TIME",
+      "Time for each call, retries included: a number and ns us ms s min h d w")
+      ->capture_default_str();
+  add("--attempts", options->attempts, "N",
+      "Attempts per call when the server asks to come back later")
+      ->capture_default_str();
+  add("--message-bytes", options->message_bytes, "BYTES",
+      "Largest request and answer")
+      ->capture_default_str();
+  add("--metadata", options->metadata, "KEY=VALUE",
+      "Sent with every call; may be repeated")
       ->allow_extra_args(false);
   command
       ->add_flag("--tls", options->tls,
                  "Encrypt; trust the authorities of the system")
       ->group(group);
-  command
-      ->add_option("--tls-ca", options->tls_ca,
-                   "PEM file of the authorities to trust; implies --tls")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      ->add_option("--tls-cert", options->tls_cert,
-                   "PEM file of the own certificate; implies --tls")
-      ->type_name("FILE")
-      ->group(group);
-  command->add_option("--tls-key", options->tls_key, "PEM file of its key")
-      ->type_name("FILE")
-      ->group(group);
-  command
-      ->add_option("--tls-name", options->tls_name,
-                   "Name that the server's certificate must carry, when it is "
-                   "not that of --target")
-      ->type_name("NAME")
-      ->group(group);
+  add("--tls-ca", options->tls_ca, "FILE",
+      "PEM file of the authorities to trust; implies --tls");
+  add("--tls-cert", options->tls_cert, "FILE",
+      "PEM file of the own certificate; implies --tls");
+  add("--tls-key", options->tls_key, "FILE", "PEM file of its key");
+  add("--tls-name", options->tls_name, "NAME",
+      "Name that the server's certificate must carry, when it is not that of "
+      "--target");
 }
 
 absl::StatusOr<ClientOptions> MakeClientOptions(const TargetOptions& options) {

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <limits>
 
+#include "client/attnctl/npy_tensors.h"
 #include "client/request.h"
 #include "tests/client/attnctl_process.h"
 

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "absl/strings/str_cat.h"
@@ -52,7 +52,7 @@ std::string CompareBytes(absl::string_view what, const std::vector<float>& a,
     return absl::StrCat(what, ": ", a.size(), " and ", b.size(), " elements");
   }
   for (size_t i = 0; i < a.size(); ++i) {
-    if (std::memcmp(&a[i], &b[i], sizeof(float)) != 0) {
+    if (std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i])) {
       return absl::StrCat(what, " element ", i, ": ", a[i], " and ", b[i],
                           " differ in bits");
     }
@@ -80,8 +80,9 @@ OutputBuffers BuffersOf(Answer& answer) {
 }
 
 Workspace& ThisThreadsWorkspace() {
-  thread_local const std::unique_ptr<Workspace> workspace =
-      *Workspace::Create();
+  // Lives as long as the process.
+  thread_local Workspace* const workspace =
+      Workspace::Create().value().release();
   return *workspace;
 }
 

@@ -103,6 +103,23 @@ TEST(AttentionHidden, ABadKeyMakesExactlyTheRowsThatSeeItNaN) {
   }
 }
 
+TEST(AttentionHidden, LogitsBelowTheRangeAreNotAnEmptyRow) {
+  ProblemSpec spec;
+  spec.queries = 2;
+  spec.keys = 2;
+  spec.dim = spec.value_dim = 1;
+  spec.query = {-1e30f, 1};
+  spec.key = {1e9f, 1e9f};
+  spec.value = {1, 3};
+  const Answer answer = RunSpec(spec);
+  ASSERT_EQ(answer.output.size(), 2u);
+  EXPECT_TRUE(std::isnan(answer.output[0]));
+  EXPECT_TRUE(std::isnan(answer.lse[0]));
+  EXPECT_TRUE(std::isnan(answer.weights[0]));
+  EXPECT_EQ(answer.output[1], 2);
+  EXPECT_EQ(answer.weights[2], 0.5f);
+}
+
 TEST(AttentionHidden, ABadValueMakesItsChannelNaNInExactlyTheRowsThatSeeIt) {
   for (int64_t size : kSizes) {
     for (const ProblemSpec& clean : Problems(size, size)) {

@@ -100,8 +100,8 @@ TEST(RunUnit, WorkersOfTheirOwnThreadsGiveTheSameBytes) {
       if (!RunUnit(*plan, unit, **workspace, out).ok()) ++failures;
     }
   };
-  std::vector<std::thread> workers;
-  for (int w = 0; w < 3; ++w) workers.emplace_back(work);
+  std::vector<std::thread> workers(3);
+  for (std::thread& worker : workers) worker = std::thread(work);
   for (std::thread& worker : workers) worker.join();
   FillEmptyRows(*plan, out);
   EXPECT_EQ(failures, 0);

@@ -220,6 +220,7 @@ std::vector<double> RecursiveSlopes(int n) {
   int power = 1;
   while (2 * power <= n) power *= 2;
   std::vector<double> slopes;
+  slopes.reserve(n);
   const double start = std::pow(2, -std::pow(2, -(std::log2(power) - 3)));
   for (int i = 0; i < power; ++i) slopes.push_back(std::pow(start, i + 1));
   if (power == n) return slopes;

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -397,8 +398,8 @@ TEST(Plan, CopiesShareAnIdentityThatOtherPlansNeverHave) {
   const auto first = Plan::Make(owned->problem());
   const auto second = Plan::Make(owned->problem());
   ASSERT_TRUE(first.ok() && second.ok());
-  const Plan copy = *first;
-  EXPECT_EQ(copy.identity(), first->identity());
+  const auto copy = std::make_unique<Plan>(*first);
+  EXPECT_EQ(copy->identity(), first->identity());
   EXPECT_NE(second->identity(), first->identity());
 }
 

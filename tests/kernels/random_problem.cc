@@ -132,7 +132,7 @@ void SetRandomTimes(Random& random, Kind kind, bool per_item,
       if (sorted) std::sort(times.begin(), times.end());
       for (int64_t t : times) {
         ticks->push_back(epoch_ns + t);
-        real->push_back(static_cast<double>(epoch_ns / kSecondNs) + t * 1e-9);
+        real->push_back(static_cast<double>(epoch_ns) * 1e-9 + t * 1e-9);
       }
     }
   }

@@ -34,7 +34,7 @@ TEST(Targets, EachKeepsTheContract) {
   for (int64_t target : hwy::SupportedAndGeneratedTargets()) {
     const OneTarget one(target);
     names.insert(InstructionSet());
-    for (uint64_t seed = 1; seed <= (kSanitized ? 30 : 150); ++seed) {
+    for (uint64_t seed = 1; seed <= (kSanitized ? 20 : 80); ++seed) {
       const ProblemSpec spec =
           RandomProblem(seed, {.pairs = 8'000, .max_rows = 150});
       ASSERT_EQ(Judge(spec), "") << "on " << InstructionSet();
