@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -139,8 +140,7 @@ TEST(TensorRef, ReadsEveryFloat16Pattern) {
 TEST(TensorRef, ReadsEveryBFloat16Pattern) {
   const std::vector<float> row = AllHalves(DType::kBF16);
   for (uint32_t bits = 0; bits < 65536; ++bits) {
-    const uint32_t wide = bits << 16;
-    EXPECT_EQ(std::memcmp(&row[bits], &wide, 4), 0) << bits;
+    EXPECT_EQ(std::bit_cast<uint32_t>(row[bits]), bits << 16) << bits;
   }
 }
 
