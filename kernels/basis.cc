@@ -1,6 +1,7 @@
 #include "kernels/basis.h"
 
-#include <Eigen/Dense>
+#include <Eigen/Eigenvalues>
+#include <Eigen/LU>
 #include <cassert>
 #include <cmath>
 #include <limits>
@@ -30,17 +31,21 @@ std::vector<double> MatrixProduct(absl::Span<const double> a,
   return Flat(View(a, n) * View(b, n));
 }
 
+double ConditionNumber(absl::Span<const double> matrix, int n) {
+  if (n == 0) return 1;
+  const Eigen::MatrixXd square = View(matrix, n).transpose() * View(matrix, n);
+  const Eigen::VectorXd values = Eigen::SelfAdjointEigenSolver<Eigen::MatrixXd>(
+                                     square, Eigen::EigenvaluesOnly)
+                                     .eigenvalues();
+  if (!(values[0] > 0)) return std::numeric_limits<double>::infinity();
+  return std::sqrt(values[n - 1] / values[0]);
+}
+
 InverseBasis Invert(absl::Span<const double> basis, int n) {
-  if (n == 0) return {};
-  const Eigen::BDCSVD<Eigen::MatrixXd> svd(View(basis, n));
-  const double largest = svd.singularValues()[0];
-  const double smallest = svd.singularValues()[n - 1];
-  if (!(smallest > 0)) {
-    return {.inverse = {},
-            .condition = std::numeric_limits<double>::infinity()};
-  }
+  const double condition = ConditionNumber(basis, n);
+  if (!std::isfinite(condition)) return {.inverse = {}, .condition = condition};
   return {.inverse = Flat(View(basis, n).partialPivLu().inverse()),
-          .condition = largest / smallest};
+          .condition = condition};
 }
 
 absl::StatusOr<std::vector<double>> CayleyBasis(absl::Span<const double> lower,

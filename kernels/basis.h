@@ -14,6 +14,11 @@ namespace attnd {
 std::vector<double> MatrixProduct(absl::Span<const double> a,
                                   absl::Span<const double> b, int n);
 
+// Condition number in the 2-norm, from the eigenvalues of P^T P: right to 8
+// digits up to 1e4, to 4 at kMaxCondition; from 1e8 on it may come out
+// infinite.
+double ConditionNumber(absl::Span<const double> matrix, int n);
+
 // P^-1 and the condition number of P in the 2-norm (infinite if P is singular).
 struct InverseBasis {
   std::vector<double> inverse;

@@ -1,34 +1,19 @@
 #include "kernels/block_diagonal.h"
 
-#include <Eigen/Dense>
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <limits>
+#include <optional>
+#include <utility>
+
+#include "kernels/basis.h"
+#include "kernels/sylvester.h"
 
 namespace attnd {
 namespace {
 
-using Matrix =
-    Eigen::Matrix<double, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
-
-// One block of the quasi-triangular Sylvester equation: A Y - Y B = R with A
-// and B of at most 2 rows. Not finite when the two share an eigenvalue and R is
-// not 0.
-Matrix SolveBlock(const Matrix& a, const Matrix& b, const Matrix& right) {
-  if (right.isZero(0)) return Matrix::Zero(right.rows(), right.cols());
-  const int p = static_cast<int>(a.rows()), q = static_cast<int>(b.rows());
-  if (p * q == 1) return right / (a(0, 0) - b(0, 0));
-  Eigen::MatrixXd system = Eigen::MatrixXd::Zero(p * q, p * q);
-  for (int i = 0; i < p; ++i) {
-    for (int j = 0; j < q; ++j) {
-      for (int k = 0; k < p; ++k) system(i * q + j, k * q + j) += a(i, k);
-      for (int k = 0; k < q; ++k) system(i * q + j, i * q + k) -= b(k, j);
-    }
-  }
-  const Eigen::VectorXd solution = system.partialPivLu().solve(
-      Eigen::Map<const Eigen::VectorXd>(right.data(), p * q));
-  return Eigen::Map<const Matrix>(solution.data(), p, q);
-}
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
 class Splitter {
  public:
@@ -38,69 +23,84 @@ class Splitter {
   BlockDiagonal Run() {
     for (int first = 0; first < n_;) {
       int rows = schur_.block(first);
-      while (first + rows < n_ && !Separable(first, rows)) {
+      while (first + rows < n_ &&
+             !Decouple(first, rows, largest_entry_).has_value()) {
         rows = Join(first, rows);
       }
       result_.clusters.push_back(rows);
       first += rows;
     }
     Transform();
+    ScaleColumns();
+    result_.condition = ConditionNumber(result_.v, n_);
     return std::move(result_);
   }
 
  private:
-  Matrix T(int row, int column, int rows, int columns) const {
-    Matrix part(rows, columns);
+  TinyMatrix Block(int row, int column, int rows, int columns) const {
+    TinyMatrix block = {};
     for (int i = 0; i < rows; ++i) {
       for (int j = 0; j < columns; ++j) {
-        part(i, j) = schur_.t(row + i, column + j);
+        block[i][j] = schur_.t(row + i, column + j);
       }
     }
-    return part;
+    return block;
   }
 
-  // Y with T11 Y - Y T22 = -T12: T11 the `rows` rows from `first` on, T22 all
-  // behind them. Stops early, with an infinity, when an entry exceeds the
-  // limit.
-  Matrix Decouple(int first, int rows, double limit) const {
-    const int rest = n_ - first - rows;
-    const Matrix t11 = T(first, first, rows, rows);
-    const Matrix t22 = T(first + rows, first + rows, rest, rest);
-    Matrix y = -T(first, first + rows, rows, rest);
+  // Y, [rows, n - behind], with T11 Y - Y T22 = -T12: T11 the `rows` rows from
+  // `first` on, T22 all from `behind` = first + rows on. Nothing when an entry
+  // exceeds the limit.
+  std::optional<std::vector<double>> Decouple(int first, int rows,
+                                              double limit) const {
+    const int behind = first + rows, rest = n_ - behind;
+    std::vector<double> y(static_cast<size_t>(rows) * rest);
     for (int j = 0, q = 0; j < rest; j += q) {
-      q = schur_.block(first + rows + j);
-      y.middleCols(j, q) += y.leftCols(j) * t22.block(0, j, j, q);
+      q = schur_.block(behind + j);
+      const TinyMatrix b = Block(behind + j, behind + j, q, q);
       for (int i = rows; i > 0;) {
-        const int p = i >= 2 && t11(i - 1, i - 2) != 0 ? 2 : 1;
+        const int p =
+            i >= 2 && schur_.t(first + i - 1, first + i - 2) != 0 ? 2 : 1;
         i -= p;
-        const int below = rows - i - p;
-        const Matrix right =
-            y.block(i, j, p, q) -
-            t11.block(i, i + p, p, below) * y.block(i + p, j, below, q);
-        y.block(i, j, p, q) =
-            SolveBlock(t11.block(i, i, p, p), t22.block(j, j, q, q), right);
-        if (!(y.block(i, j, p, q).cwiseAbs().maxCoeff() <= limit)) {
-          y(0, 0) = INFINITY;
-          return y;
+        TinyMatrix right = {};
+        for (int e = 0; e < p; ++e) {
+          for (int c = 0; c < q; ++c) {
+            double sum = -schur_.t(first + i + e, behind + j + c);
+            for (int l = 0; l < j; ++l) {
+              sum +=
+                  y[(i + e) * rest + l] * schur_.t(behind + l, behind + j + c);
+            }
+            for (int k = i + p; k < rows; ++k) {
+              sum -= schur_.t(first + i + e, first + k) * y[k * rest + j + c];
+            }
+            right[e][c] = sum;
+          }
+        }
+        const TinyMatrix solved =
+            SolveSylvester(Block(first + i, first + i, p, p), p, b, q, right);
+        for (int e = 0; e < p; ++e) {
+          for (int c = 0; c < q; ++c) {
+            if (!(std::abs(solved[e][c]) <= limit)) return std::nullopt;
+            y[(i + e) * rest + j + c] = solved[e][c];
+          }
         }
       }
     }
     return y;
   }
 
-  bool Separable(int first, int rows) const {
-    return std::isfinite(Decouple(first, rows, largest_entry_)(0, 0));
+  // The mean real part and the largest imaginary part of a cluster.
+  std::complex<double> Centre(int first, int rows) const {
+    double real = 0, imaginary = 0;
+    for (int i = first; i < first + rows; i += schur_.block(i)) {
+      real += schur_.eigenvalue(i).real() * schur_.block(i) / rows;
+      imaginary = std::max(imaginary, schur_.eigenvalue(i).imag());
+    }
+    return {real, imaginary};
   }
 
   // Brings the eigenvalue nearest to the cluster next to it; the new row count.
   int Join(int first, int rows) {
-    double sum = 0;
-    for (int i = first; i < first + rows; ++i) sum += schur_.t(i, i);
-    double imaginary = 0;
-    for (int i = first; i < first + rows; i += schur_.block(i)) {
-      imaginary = std::max(imaginary, schur_.eigenvalue(i).imag());
-    }
-    const std::complex<double> centre(sum / rows, imaginary);
+    const std::complex<double> centre = Centre(first, rows);
     int nearest = first + rows;
     for (int i = nearest; i < n_; i += schur_.block(i)) {
       if (std::abs(schur_.eigenvalue(i) - centre) <
@@ -119,47 +119,64 @@ class Splitter {
     return rows + size;
   }
 
-  // V = U Z_1 Z_2 ..., Z_k parting cluster k from all behind it.
+  // V = U Z_1 Z_2 ..., Z_k = 1 + Y_k parting cluster k from all behind it;
+  // V^-1 = ... (1 - Y_2) (1 - Y_1) U^T.
   void Transform() {
-    Matrix v(n_, n_);
+    result_.v.resize(static_cast<size_t>(n_) * n_);
+    result_.v_inverse.resize(result_.v.size());
     for (int i = 0; i < n_; ++i) {
-      for (int j = 0; j < n_; ++j) v(i, j) = schur_.u(i, j);
-    }
-    Matrix inverse = v.transpose();
-    int first = 0;
-    std::vector<Matrix> parting;
-    for (int rows : result_.clusters) {
-      const int rest = n_ - first - rows;
-      if (rest > 0) {
-        parting.push_back(Decouple(first, rows, INFINITY));
-        v.rightCols(rest) += v.middleCols(first, rows) * parting.back();
+      for (int j = 0; j < n_; ++j) {
+        result_.v[i * n_ + j] = result_.v_inverse[j * n_ + i] = schur_.u(i, j);
       }
+    }
+    int first = 0;
+    for (int rows : result_.clusters) {
+      // Only an exact multiple eigenvalue has no finite solution, and Run() has
+      // found one.
+      const std::vector<double> y =
+          Decouple(first, rows, kInfinity)
+              .value_or(std::vector<double>(static_cast<size_t>(rows) *
+                                            (n_ - first - rows)));
+      Part(first, rows, y);
       first += rows;
     }
-    // (Z_1 Z_2 ...)^-1 U^T = ... Z_2^-1 Z_1^-1 U^T.
-    first = 0;
-    for (size_t k = 0; k < parting.size(); ++k) {
-      const int rows = result_.clusters[k];
-      inverse.middleRows(first, rows) -=
-          parting[k] * inverse.bottomRows(n_ - first - rows);
-      first += rows;
+  }
+
+  void Part(int first, int rows, const std::vector<double>& y) {
+    const int behind = first + rows, rest = n_ - behind;
+    for (int i = 0; i < rows; ++i) {
+      for (int j = 0; j < rest; ++j) {
+        const double factor = y[i * rest + j];
+        if (factor == 0) continue;
+        for (int e = 0; e < n_; ++e) {
+          result_.v[e * n_ + behind + j] +=
+              result_.v[e * n_ + first + i] * factor;
+          result_.v_inverse[(first + i) * n_ + e] -=
+              factor * result_.v_inverse[(behind + j) * n_ + e];
+        }
+      }
     }
-    ScaleColumns(v, inverse);
-    const Eigen::VectorXd singular =
-        Eigen::BDCSVD<Eigen::MatrixXd>(v).singularValues();
-    result_.condition = singular[0] / singular[n_ - 1];
-    result_.v.assign(v.data(), v.data() + v.size());
-    result_.v_inverse.assign(inverse.data(), inverse.data() + inverse.size());
   }
 
   // One power of two per cluster: changes nothing within it.
-  void ScaleColumns(Matrix& v, Matrix& inverse) const {
+  void ScaleColumns() {
     int first = 0;
     for (int rows : result_.clusters) {
-      const double norm = v.middleCols(first, rows).colwise().norm().maxCoeff();
-      const double scale = std::exp2(-std::round(std::log2(norm)));
-      v.middleCols(first, rows) *= scale;
-      inverse.middleRows(first, rows) /= scale;
+      double largest = 0;
+      for (int c = first; c < first + rows; ++c) {
+        double square = 0;
+        for (int i = 0; i < n_; ++i) {
+          square += result_.v[i * n_ + c] * result_.v[i * n_ + c];
+        }
+        largest = std::max(largest, square);
+      }
+      const double scale = std::exp2(-std::round(std::log2(largest) / 2));
+      for (int c = first; c < first + rows; ++c) {
+        for (int i = 0; i < n_; ++i) {
+          result_.v[i * n_ + c] *= scale;
+          result_.v_inverse[c * n_ + i] /= scale;
+        }
+      }
       first += rows;
     }
   }

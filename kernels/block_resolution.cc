@@ -8,8 +8,10 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "absl/types/span.h"
 #include "kernels/block_checks.h"
 #include "kernels/dense.h"
+#include "kernels/direct_sum_builder.h"
 #include "kernels/field_checks.h"
 #include "kernels/rotary_scaling.h"
 #include "kernels/skew_rank2.h"
@@ -18,7 +20,7 @@ namespace attnd {
 namespace {
 
 // One per item, or one for all.
-double At(const std::vector<double>& values, int64_t item) {
+double At(const std::vector<double>& values, size_t item) {
   return values.size() == 1 ? values[0] : values[item];
 }
 
@@ -49,9 +51,8 @@ std::vector<int> DealPlanes(const AxisSections& axes, int planes) {
 
 class Resolver {
  public:
-  Resolver(int head_dim, double length) : length_(length) {
-    resolved_.sum.dim = head_dim;
-  }
+  Resolver(int head_dim, double length)
+      : length_(length), dim_(head_dim), builder_(head_dim) {}
 
   absl::Status Add(const Block& block, std::string path) {
     path_ = std::move(path);
@@ -59,7 +60,8 @@ class Resolver {
     return std::visit([&](const auto& kind) { return Lay(kind); }, block.kind);
   }
 
-  ResolvedBlocks Take() && { return std::move(resolved_); }
+  bool length_dependent() const { return length_dependent_; }
+  ResolvedBlocks Take() && { return std::move(builder_).Take(); }
 
  private:
   absl::Status Lay(const IdentityBlock& block) { return Reserve(block.width); }
@@ -84,28 +86,27 @@ class Resolver {
 
     const std::vector<int> axis_of =
         DealPlanes(block.axes, static_cast<int>(width / 2));
-    const size_t begin = resolved_.sum.planes.size();
-    AddPlanes(ladder->frequencies, block.layout);
-    for (size_t j = 0; j < axis_of.size(); ++j) {
-      resolved_.sum.planes[begin + j].drive = Moved(drive_, axis_of[j]);
+    const absl::Span<Plane> planes =
+        builder_.AddPlanes(first_, ladder->frequencies, block.layout, drive_);
+    for (size_t j = 0; j < planes.size(); ++j) {
+      planes[j].drive = Moved(drive_, axis_of[j]);
     }
-    Amplify(width, ladder->amplitude);
-    resolved_.sum.length_dependent |= ladder->length_dependent;
+    builder_.Amplify(first_, static_cast<int>(width), ladder->amplitude);
+    length_dependent_ |= ladder->length_dependent;
     return absl::OkStatus();
   }
 
   absl::Status Lay(const RotationBlock& block) {
     const int terms = block.coordinates;
-    const int planes = static_cast<int>(block.frequencies.size()) / terms;
-    absl::Status status = Reserve(2 * int64_t{planes});
+    const int count = static_cast<int>(block.frequencies.size()) / terms;
+    absl::Status status = Reserve(2 * int64_t{count});
     if (!status.ok()) return status;
-    const size_t begin = resolved_.sum.planes.size();
-    std::vector<double> first(planes);
-    for (int j = 0; j < planes; ++j) first[j] = block.frequencies[j * terms];
-    AddPlanes(first, block.layout);
-    for (int j = 0; terms > 1 && j < planes; ++j) {
-      SetTerms(&block.frequencies[j * terms], terms,
-               resolved_.sum.planes[begin + j]);
+    std::vector<double> first(count);
+    for (int j = 0; j < count; ++j) first[j] = block.frequencies[j * terms];
+    const absl::Span<Plane> planes =
+        builder_.AddPlanes(first_, first, block.layout, drive_);
+    for (int j = 0; terms > 1 && j < count; ++j) {
+      SetTerms(&block.frequencies[j * terms], terms, planes[j]);
     }
     return absl::OkStatus();
   }
@@ -115,25 +116,26 @@ class Resolver {
                               ? static_cast<int64_t>(block.rates.size())
                           : block.width > 0 ? block.width
                                             : Left();
+    if (width == 0) return Refuse(path_, "no channels left", "at least 1");
     absl::Status status = Reserve(width);
     if (!status.ok()) return status;
-    for (int64_t c = 0; c < width; ++c) {
-      AddDecay(first_ + static_cast<int>(c), At(block.rates, c), drive_);
+    for (int c = 0; c < width; ++c) {
+      builder_.AddChain({first_ + c}, At(block.rates, c), 0, drive_);
     }
     return absl::OkStatus();
   }
 
   absl::Status Lay(const DampedRotationBlock& block) {
-    const int planes = static_cast<int>(block.frequencies.size());
-    absl::Status status = Reserve(2 * int64_t{planes});
+    absl::Status status =
+        Reserve(2 * static_cast<int64_t>(block.frequencies.size()));
     if (!status.ok()) return status;
-    const size_t begin = resolved_.sum.planes.size();
-    AddPlanes(block.frequencies, block.layout);
+    const absl::Span<Plane> planes =
+        builder_.AddPlanes(first_, block.frequencies, block.layout, drive_);
     const Drive decay_drive = block.decay_drive.value_or(drive_);
-    for (int j = 0; j < planes; ++j) {
-      const Plane& plane = resolved_.sum.planes[begin + j];
-      AddDecay(plane.first, At(block.rates, j), decay_drive);
-      AddDecay(plane.second, At(block.rates, j), decay_drive);
+    for (size_t j = 0; j < planes.size(); ++j) {
+      const double rate = At(block.rates, j);
+      builder_.AddChain({planes[j].first}, rate, 0, decay_drive);
+      builder_.AddChain({planes[j].second}, rate, 0, decay_drive);
     }
     return absl::OkStatus();
   }
@@ -149,14 +151,11 @@ class Resolver {
     }
     absl::Status status = Reserve(chains * block.size);
     if (!status.ok()) return status;
-    for (int64_t i = 0; i < chains; ++i) {
-      Chain chain{.channels = std::vector<int>(block.size),
-                  .rate = At(block.rates, i),
-                  .coupling = 1 / block.tau,
-                  .drive = drive_};
-      std::iota(chain.channels.begin(), chain.channels.end(),
-                first_ + static_cast<int>(i) * block.size);
-      resolved_.sum.chains.push_back(std::move(chain));
+    for (int i = 0; i < chains; ++i) {
+      std::vector<int> channels(block.size);
+      std::iota(channels.begin(), channels.end(), first_ + i * block.size);
+      builder_.AddChain(std::move(channels), At(block.rates, i), 1 / block.tau,
+                        drive_);
     }
     return absl::OkStatus();
   }
@@ -166,8 +165,9 @@ class Resolver {
     absl::Status status = Reserve(2 * int64_t{chains} * block.size);
     if (!status.ok()) return status;
     for (int i = 0; i < chains; ++i) {
-      AddJets(first_ + 2 * i * block.size, block.size, block.frequencies[i],
-              At(block.rates, i), block.eta);
+      builder_.AddJets(first_ + 2 * i * block.size, block.size,
+                       block.frequencies[i], At(block.rates, i), block.eta,
+                       drive_);
     }
     return absl::OkStatus();
   }
@@ -178,7 +178,7 @@ class Resolver {
     absl::StatusOr<DenseForm> form =
         SplitDense(block.matrix, block.dim, path_ + ".matrix");
     if (!form.ok()) return form.status();
-    AddForm(*std::move(form));
+    builder_.AddForm(first_, *std::move(form), drive_);
     return absl::OkStatus();
   }
 
@@ -190,7 +190,7 @@ class Resolver {
       status = CheckFinite(path_ + ": frequency of the plane", plane.omega);
       if (!status.ok()) return status;
     }
-    AddForm(std::move(form));
+    builder_.AddForm(first_, std::move(form), drive_);
     return absl::OkStatus();
   }
 
@@ -212,7 +212,7 @@ class Resolver {
       free.generators.insert(free.generators.end(), skew.begin(), skew.end());
     }
     if (block.coordinates > 1) {
-      resolved_.sum.free_rotations.push_back(std::move(free));
+      builder_.AddFreeRotation(std::move(free));
       return absl::OkStatus();
     }
     // R(p)^T R(p') = exp(-(p - p') A).
@@ -220,18 +220,18 @@ class Resolver {
     absl::StatusOr<DenseForm> form =
         SplitDense(free.generators, block.dim, path_);
     if (!form.ok()) return form.status();
-    AddForm(*std::move(form));
+    builder_.AddForm(first_, *std::move(form), drive_);
     return absl::OkStatus();
   }
 
-  int64_t Left() const { return resolved_.sum.dim - next_; }
+  int64_t Left() const { return dim_ - next_; }
 
   // Takes the next `width` channels; first_ is the first of them.
   absl::Status Reserve(int64_t width) {
     if (width > Left()) {
       return Refuse(path_, absl::StrCat("needs ", width, " channels"),
                     absl::StrCat("at most ", Left(), ", from channel ", next_,
-                                 " on of head_dim ", resolved_.sum.dim));
+                                 " on of head_dim ", dim_));
     }
     first_ = next_;
     next_ += static_cast<int>(width);
@@ -245,19 +245,6 @@ class Resolver {
     if (sum == planes) return absl::OkStatus();
     return Refuse(path_ + ".axes.sections", absl::StrCat("sum ", sum),
                   absl::StrCat(planes, " planes"));
-  }
-
-  // Lays one plane per frequency over the channels from first_ on.
-  void AddPlanes(const std::vector<double>& frequencies, PairLayout layout) {
-    const int n = static_cast<int>(frequencies.size());
-    const bool half = layout == PairLayout::kHalfSplit;
-    for (int j = 0; j < n; ++j) {
-      resolved_.sum.planes.push_back(
-          {.first = first_ + (half ? j : 2 * j),
-           .second = first_ + (half ? j + n : 2 * j + 1),
-           .omega = frequencies[j],
-           .drive = drive_});
-    }
   }
 
   // The frequency vector of one plane; axes that it does not follow are left
@@ -275,83 +262,14 @@ class Resolver {
     plane.further.assign(used.begin() + 1, used.end());
   }
 
-  // Moves a form's channels and basis to first_.
-  void AddForm(DenseForm form) {
-    DirectSum& sum = resolved_.sum;
-    for (Plane& plane : form.sum.planes) {
-      plane.first += first_;
-      plane.second += first_;
-      plane.drive = drive_;
-      sum.planes.push_back(std::move(plane));
-    }
-    for (Chain& chain : form.sum.chains) {
-      for (int& channel : chain.channels) channel += first_;
-      chain.drive = drive_;
-      sum.chains.push_back(std::move(chain));
-    }
-    for (SmallBlock& block : form.sum.small_blocks) {
-      for (int& channel : block.channels) channel += first_;
-      block.drive = drive_;
-      sum.small_blocks.push_back(std::move(block));
-    }
-    if (form.basis.empty()) return;
-    Embed(form.basis, form.sum.dim, resolved_.basis);
-    Embed(form.basis_inverse, form.sum.dim, resolved_.basis_inverse);
-  }
-
-  // Puts an n x n matrix at first_ into the identity.
-  void Embed(const std::vector<double>& part, int n,
-             std::vector<double>& whole) const {
-    const int dim = resolved_.sum.dim;
-    if (whole.empty()) {
-      whole.resize(static_cast<size_t>(dim) * dim);
-      for (int c = 0; c < dim; ++c) whole[c * dim + c] = 1;
-    }
-    for (int i = 0; i < n; ++i) {
-      for (int j = 0; j < n; ++j) {
-        whole[(first_ + i) * dim + first_ + j] = part[i * n + j];
-      }
-    }
-  }
-
-  void AddDecay(int channel, double rate, const Drive& drive) {
-    if (rate == 0) return;
-    resolved_.sum.chains.push_back(
-        {.channels = {channel}, .rate = rate, .drive = drive});
-  }
-
-  // A complex chain over (re, im) of jet 0, of jet 1, ... from channel `first`
-  // on.
-  void AddJets(int first, int size, double omega, double rate, double eta) {
-    for (int jet = 0; jet < size; ++jet) {
-      resolved_.sum.planes.push_back({.first = first + 2 * jet,
-                                      .second = first + 2 * jet + 1,
-                                      .omega = omega,
-                                      .drive = drive_});
-    }
-    for (int part = 0; part < 2; ++part) {
-      Chain chain{.rate = rate, .coupling = eta, .drive = drive_};
-      for (int jet = 0; jet < size; ++jet) {
-        if (eta == 0) AddDecay(first + 2 * jet + part, rate, drive_);
-        chain.channels.push_back(first + 2 * jet + part);
-      }
-      if (eta != 0) resolved_.sum.chains.push_back(std::move(chain));
-    }
-  }
-
-  void Amplify(int64_t width, double amplitude) {
-    if (amplitude == 1) return;
-    std::vector<double>& scale = resolved_.sum.channel_scale;
-    scale.resize(resolved_.sum.dim, 1.0);
-    for (int64_t c = 0; c < width; ++c) scale[first_ + c] = amplitude;
-  }
-
   const double length_;
-  ResolvedBlocks resolved_;
+  const int dim_;
+  DirectSumBuilder builder_;
   int next_ = 0;   // first channel that no block has taken
   int first_ = 0;  // of the block being laid
   std::string path_;
   Drive drive_;
+  bool length_dependent_ = false;
 };
 
 absl::Status CheckAveraged(const std::vector<Block>& blocks) {
@@ -388,8 +306,10 @@ absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
     if (!status.ok()) return status;
     averaged |= blocks[i].averaged;
   }
+  const bool length_dependent = resolver.length_dependent();
   ResolvedBlocks resolved = std::move(resolver).Take();
   resolved.sum.averaged = averaged;
+  resolved.sum.length_dependent = length_dependent;
   return resolved;
 }
 

@@ -6,17 +6,10 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "kernels/direct_sum.h"
+#include "kernels/direct_sum_builder.h"
 #include "kernels/encoding_spec.h"
 
 namespace attnd {
-
-struct ResolvedBlocks {
-  DirectSum sum;
-  // V and its inverse, row-major dim x dim, both empty = identity: X = V (sum)
-  // V^-1. From dense and skew rank-2 blocks; block-diagonal along the blocks.
-  std::vector<double> basis, basis_inverse;
-};
 
 // Lays the blocks over channels 0 .. head_dim - 1 in order. `length` is the
 // number of valid keys of the item. The blocks must have passed CheckBlocks.

@@ -39,7 +39,7 @@ absl::Status CheckBasis(const std::vector<double>& basis) {
   }
   absl::Status status = CheckAllFinite("basis.matrix", basis);
   if (!status.ok()) return status;
-  const double condition = Invert(basis, n).condition;
+  const double condition = ConditionNumber(basis, n);
   if (condition <= kMaxCondition) return absl::OkStatus();
   return Refuse("basis.matrix", absl::StrCat("condition number ", condition),
                 absl::StrCat("at most ", kMaxCondition));

@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -30,7 +31,7 @@ struct Drive {
   bool clock = false;
   int clock_channel = 0;
   friend bool operator==(const Drive&, const Drive&) = default;
-  friend auto operator<=>(const Drive&, const Drive&) = default;
+  friend auto operator<=>(const Drive&, const Drive&) = default;  // NOLINT
 };
 
 // ---- generator blocks -------------------------------------------------------
@@ -179,9 +180,10 @@ using BlockKind =
 
 struct Block {
   Block() = default;
-  template <typename Kind>
-  requires std::is_constructible_v<BlockKind, Kind> Block(
-      Kind kind, Drive drive = {}, bool averaged = false)  // NOLINT
+  // From any kind, so that a list of blocks can be written as a list of kinds.
+  template <typename Kind, typename = std::enable_if_t<
+                               std::is_constructible_v<BlockKind, Kind&&>>>
+  Block(Kind kind, Drive drive = {}, bool averaged = false)  // NOLINT
       : kind(std::move(kind)), drive(drive), averaged(averaged) {}
 
   BlockKind kind;

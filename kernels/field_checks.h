@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -18,6 +19,16 @@ inline absl::Status Refuse(absl::string_view path, const absl::AlphaNum& got,
                            absl::string_view expected) {
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": ", got, ", expected ", expected));
+}
+
+// The first of the statuses that is not ok.
+template <typename... Statuses>
+absl::Status FirstRefusal(absl::Status first, Statuses... rest) {
+  if constexpr (sizeof...(rest) == 0) {
+    return first;
+  } else {
+    return first.ok() ? FirstRefusal(std::move(rest)...) : first;
+  }
 }
 
 inline absl::Status CheckFinite(absl::string_view path, double value) {

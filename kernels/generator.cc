@@ -72,7 +72,7 @@ absl::Status Generator::FoldBasis(const std::vector<double>& basis) {
         alone ? outer.inverse : MatrixProduct(basis_inverse_, outer.inverse, n);
   }
   if (basis_.empty()) return absl::OkStatus();
-  condition_ = Invert(basis_, n).condition;
+  condition_ = ConditionNumber(basis_, n);
   if (condition_ <= kMaxCondition) return absl::OkStatus();
   return Refuse(
       "blocks",

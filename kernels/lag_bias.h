@@ -19,7 +19,7 @@
 namespace attnd {
 
 // |bias - exact| <= kLagBiasError * max(1, size): size is |bias|, summed over
-// terms, for FIRE the sum of its inner terms (LagBias::Size).
+// terms, for FIRE and tables the sum of their inner terms (LagBias::Size).
 inline constexpr double kLagBiasError = 2e-7;
 
 // Immutable; thread-safe. Tiles belong to one thread.

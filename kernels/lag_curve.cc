@@ -175,9 +175,10 @@ void BinaryLogImpl(double rate, const LagRectangle& tile, float* plane) {
   });
 }
 
-// 2^(exponent log2 D + log2 size). The constant is split into an integer, 12
-// bits after the point and a rest, and log2 D into an integer and a fraction:
-// the argument of 2^x loses nothing but its last rounding.
+// 2^(exponent log2 D + log2 size), log2 D an integer and a fraction. Exponent
+// and constant are split after 14 and 12 bits: what their leading parts and the
+// integer give is exact also without fused products, and the argument of 2^x
+// loses nothing but its last rounding.
 class Power {
  public:
   Power(double size, double exponent) {
@@ -185,8 +186,8 @@ class Power {
     const double constant = std::log2(size);
     const double whole = std::round(constant);
     const double part = std::round((constant - whole) * 4096) / 4096;
-    const auto high = static_cast<float>(exponent);
-    high_ = hn::Set(d, high);
+    const double high = std::round(exponent * 0x1p14) / 0x1p14;
+    high_ = hn::Set(d, static_cast<float>(high));
     low_ = hn::Set(d, static_cast<float>(exponent - high));
     fraction_ = hn::Set(d, static_cast<float>(exponent / kLogUnits));
     part_ = hn::Set(d, static_cast<float>(part));

@@ -132,10 +132,12 @@ double LineTerm::Exact(int head, const LagPoint& point) const {
   return start + (end - start) * Share(s, point);
 }
 
+// Start and rise of the segment, which are added up.
 double LineTerm::Size(int head, const LagPoint& point) const {
   const int s = borders_.Segment(point);
-  return std::max<double>(std::fabs(Lines(head)[s].value),
-                          std::fabs(ends_[head * knots_.size() + s]));
+  const double start = Lines(head)[s].value;
+  const double end = ends_[head * knots_.size() + s];
+  return std::fabs(start) + std::fabs((end - start) * Share(s, point));
 }
 
 double LineTerm::Supremum(int head, double low, double high) const {

@@ -1,11 +1,13 @@
 #include "kernels/schur.h"
 
-#include <Eigen/Dense>
 #include <Eigen/Eigenvalues>
+#include <Eigen/QR>
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
+
+#include "kernels/sylvester.h"
 
 namespace attnd {
 namespace {
@@ -75,22 +77,6 @@ Eigen::RealSchur<Eigen::MatrixXd> PlainSchur(const Eigen::MatrixXd& m,
   const auto n = m.rows();
   return Eigen::RealSchur<Eigen::MatrixXd>(
       m + shift * Eigen::MatrixXd::Identity(n, n));
-}
-
-// A11 Y - Y A22 = B for blocks of at most 2 rows.
-Matrix SolveSylvester(const Matrix& a11, const Matrix& a22, const Matrix& b) {
-  const int p = static_cast<int>(a11.rows()), q = static_cast<int>(a22.rows());
-  Eigen::MatrixXd system = Eigen::MatrixXd::Zero(p * q, p * q);
-  Eigen::VectorXd right(p * q);
-  for (int i = 0; i < p; ++i) {
-    for (int j = 0; j < q; ++j) {
-      right[i * q + j] = b(i, j);
-      for (int k = 0; k < p; ++k) system(i * q + j, k * q + j) += a11(i, k);
-      for (int k = 0; k < q; ++k) system(i * q + j, i * q + k) -= a22(k, j);
-    }
-  }
-  const Eigen::VectorXd solution = system.fullPivLu().solve(right);
-  return Eigen::Map<const Matrix>(solution.data(), p, q);
 }
 
 }  // namespace
@@ -180,12 +166,21 @@ bool SchurForm::SwapWithNext(int i) {
   const int p = block(i), q = block(i + p), rows = p + q;
   MatrixMap t(t_.data(), n_, n_), u(u_.data(), n_, n_);
   const Matrix window = t.block(i, i, rows, rows);
-  const Matrix y =
-      SolveSylvester(window.topLeftCorner(p, p), window.bottomRightCorner(q, q),
-                     window.topRightCorner(p, q));
+  TinyMatrix first = {}, second = {}, right = {};
+  for (int r = 0; r < 2; ++r) {
+    for (int c = 0; c < 2; ++c) {
+      if (r < p && c < p) first[r][c] = window(r, c);
+      if (r < q && c < q) second[r][c] = window(p + r, p + c);
+      if (r < p && c < q) right[r][c] = window(r, p + c);
+    }
+  }
+  const TinyMatrix y = SolveSylvester(first, p, second, q, right);
   // [-Y; 1] spans the invariant subspace of the second block.
   Eigen::MatrixXd subspace(rows, q);
-  subspace << -y, Eigen::MatrixXd::Identity(q, q);
+  for (int c = 0; c < q; ++c) {
+    for (int r = 0; r < p; ++r) subspace(r, c) = -y[r][c];
+    for (int r = 0; r < q; ++r) subspace(p + r, c) = r == c;
+  }
   if (!subspace.allFinite()) return false;
   const Matrix turn = subspace.householderQr().householderQ();
   const Matrix turned = turn.transpose() * window * turn;

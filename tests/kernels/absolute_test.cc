@@ -13,6 +13,7 @@
 #include "kernels/circle_points.h"
 #include "kernels/query_temperature.h"
 #include "tests/golden/golden_file.h"
+#include "tests/kernels/each_target.h"
 #include "tests/kernels/item_builder.h"
 
 namespace attnd {
@@ -204,7 +205,7 @@ TEST(QueryTemperature, IsOneBeforeTheFirstKey) {
 
 // ---- properties -------------------------------------------------------------
 
-TEST(CirclePoints, AreWithinTheirError) {
+void ExpectExactPoints() {
   Random random(31);
   for (int64_t count : {1, 7, 8, 9, 64, 1000}) {
     std::vector<uint64_t> phases;
@@ -221,6 +222,10 @@ TEST(CirclePoints, AreWithinTheirError) {
       EXPECT_NEAR(sines[i], std::sin(angle), kCirclePointError);
     }
   }
+}
+
+TEST(CirclePoints, AreWithinTheirErrorOnEveryInstructionSet) {
+  testing::OnEachTarget(ExpectExactPoints);
 }
 
 TEST(Absolute, RowsAreExactFromNanosecondsToCenturies) {

@@ -11,6 +11,7 @@
 
 #include "kernels/bias.h"
 #include "kernels/endpoint_bias.h"
+#include "tests/kernels/each_target.h"
 #include "tests/kernels/item_builder.h"
 
 namespace attnd {
@@ -86,6 +87,17 @@ TEST(CumulativeBias, RowsAndSplitsAreExactOnEverySpan) {
       }
     }
   }
+}
+
+TEST(CumulativeBias, EveryInstructionSetIsExact) {
+  testing::OnEachTarget([] {
+    Random random(20);
+    const ItemGeometry item = LogUniformItem(random, 40, 100, 3, 15, false);
+    const std::vector<float> gates = RandomGates(random, 100);
+    CumulativeBias bias;
+    bias.Start(item, {.per_key = 1}, GateTensor(gates), 0, 0);
+    ExpectBothForms(bias, item);
+  });
 }
 
 TEST(CumulativeBias, ConstantRatesAreAlibi) {

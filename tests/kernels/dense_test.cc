@@ -82,6 +82,69 @@ TEST(Dense, MatchesTheSeriesForRandomMatrices) {
   EXPECT_LT(refused, 60);
 }
 
+Matrix Filled(int n, double (*entry)(int i, int j)) {
+  Matrix x(static_cast<size_t>(n) * n);
+  for (int i = 0; i < n; ++i) {
+    for (int j = 0; j < n; ++j) x[i * n + j] = entry(i, j);
+  }
+  return x;
+}
+
+// Non-normal matrices, whose eigenvectors say nothing about them.
+TEST(Dense, MatchesTheSeriesForMatricesKnownToBeHard) {
+  constexpr int n = 16;
+  struct Hard {
+    const char* name;
+    Matrix x;
+  };
+  std::vector<Hard> all = {
+      {"Grcar", Filled(n,
+                       [](int i, int j) {
+                         return i == j       ? -3.0
+                                : j == i - 1 ? -1.0
+                                             : double(j > i && j <= i + 3);
+                       })},
+      {"HiPPO", Filled(n,
+                       [](int i, int j) {
+                         return i > j    ? -std::sqrt((2 * i + 1) * (2 * j + 1))
+                                : i == j ? -1.0 - i
+                                         : 0.0;
+                       })},
+      {"one eigenvalue",
+       Filled(n,
+              [](int i, int j) { return i == j ? -1.0 : double(j == i + 1); })},
+      {"close eigenvalues", Filled(n,
+                                   [](int i, int j) {
+                                     return i == j  ? -1 - 1e-3 * i
+                                            : j > i ? 1.0 / (1 + j)
+                                                    : 0;
+                                   })},
+      {"rates over 16 decades", Filled(n,
+                                       [](int i, int j) {
+                                         return i == j
+                                                    ? -std::pow(10, i - 8)
+                                                    : double(j > i) / (i + j);
+                                       })},
+  };
+  Random random(12);
+  const Matrix turn = RandomTurn(n, random);
+  for (const Hard& hard : all) {
+    const Matrix turned =
+        Product(Product(turn, hard.x, n), Transpose(turn, n), n);
+    for (const Matrix& x : {hard.x, turned}) {
+      const auto generator = Dense(x, n);
+      ASSERT_TRUE(generator.ok()) << hard.name << " " << generator.status();
+      EXPECT_LE(generator->condition(), 1e3) << hard.name;
+      for (double lag : {1e-4, 0.1, 1.0}) {
+        const Matrix expected = SeriesExp(x, n, lag);
+        EXPECT_LE(Difference(generator->Exp(lag), expected),
+                  Bound(*generator, x, lag, expected))
+            << hard.name << ", lag " << lag;
+      }
+    }
+  }
+}
+
 // Case: formulas for triangular or widely spread eigenvalues overflow, or scale
 // and square too much.
 TEST(Dense, StiffMatricesAreExact) {

@@ -13,6 +13,7 @@
 
 #include "kernels/lag_steps.h"
 #include "kernels/sandwich.h"
+#include "tests/kernels/each_target.h"
 #include "tests/kernels/item_builder.h"
 
 namespace attnd {
@@ -150,6 +151,19 @@ TEST(LagBias, TilesAreExactOnEverySpan) {
       }
     }
   }
+}
+
+TEST(LagBias, EveryInstructionSetKeepsTheBound) {
+  testing::OnEachTarget([] {
+    Random random(10);
+    for (const Kind& kind : Kinds(random)) {
+      const auto bias = Compile({kind.term});
+      const ItemGeometry item = LogUniformItem(random, 37, 91, 6, 12, false);
+      for (int head = 0; head < kHeads; ++head) {
+        EXPECT_EQ(FirstFault(*bias, item, head, kind.error), "") << kind.name;
+      }
+    }
+  });
 }
 
 TEST(LagBias, CenturiesAndNanosecondsInOneRow) {
