@@ -1,7 +1,14 @@
 #include "kernels/drive_axes.h"
 
+#include <algorithm>
+
 namespace attnd {
 namespace {
+
+// Floats of the phase tables of an item at most: what stays in a core's cache
+// beside the tiles. Longer items compute their phases for every head anew,
+// which is little beside their products.
+constexpr int64_t kMaxTableFloats = 128 * 1024;
 
 // Channel `channel` of a clock tensor for the rows of the item's order.
 std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
@@ -57,6 +64,21 @@ void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
     if (encoder->hf_fp32_angles()) axis.kind = PhasePoint::Kind::kHf;
   }
   points_.resize(head_->frequencies().size());
+  const int64_t floats =
+      2 * head_->table_size() * (item.query_rows + item.key_rows);
+  shared_ = encoder->one_generator() && !encoder->uses_clock() &&
+            floats <= kMaxTableFloats;
+  if (!shared_ ||
+      (identity_ == plan.identity() && item_ == &item && encoder_ == encoder)) {
+    return;
+  }
+  identity_ = plan.identity();
+  item_ = &item;
+  encoder_ = encoder;
+  query_table_.rows.Reserve(2 * head_->table_size() * item.query_rows);
+  key_table_.rows.Reserve(2 * head_->table_size() * item.key_rows);
+  query_table_.done.assign(item.query_rows, false);
+  key_table_.done.assign(item.key_rows, false);
 }
 
 PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
@@ -78,12 +100,26 @@ void DriveAxes::Phases(bool query, int64_t row, float* cosine, float* sine) {
   PhaseRow(*head_, points_.data(), cosine, sine);
 }
 
+void DriveAxes::SharedPhases(bool query, int64_t row, float* cosine,
+                             float* sine) {
+  Table& table = query ? query_table_ : key_table_;
+  const int64_t size = head_->table_size();
+  float* phases = table.rows.data() + 2 * size * row;
+  if (!table.done[row]) {
+    Phases(query, row, phases, phases + size);
+    table.done[row] = true;
+  }
+  std::copy_n(phases, size, cosine);
+  std::copy_n(phases + size, size, sine);
+}
+
 void DriveAxes::QueryPhases(int64_t i, float* cosine, float* sine) {
-  Phases(true, i, cosine, sine);
+  shared_ ? SharedPhases(true, i, cosine, sine) : Phases(true, i, cosine, sine);
 }
 
 void DriveAxes::KeyPhases(int64_t j, float* cosine, float* sine) {
-  Phases(false, j, cosine, sine);
+  shared_ ? SharedPhases(false, j, cosine, sine)
+          : Phases(false, j, cosine, sine);
 }
 
 }  // namespace attnd

@@ -4,11 +4,13 @@
 #define ATTND_KERNELS_DRIVE_AXES_H_
 
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "kernels/encoder.h"
 #include "kernels/plan.h"
 #include "kernels/rotation.h"
+#include "kernels/tensor.h"
 
 namespace attnd {
 
@@ -36,6 +38,11 @@ class DriveAxes {
                                     b);
   }
 
+  int64_t scratch_bytes() const {
+    return static_cast<int64_t>(sizeof(float)) *
+           (query_table_.rows.capacity() + key_table_.rows.capacity());
+  }
+
  private:
   struct Rows {
     const int64_t* ticks = nullptr;
@@ -56,11 +63,22 @@ class DriveAxes {
     }
     PhasePoint Point(const Rows& rows, int64_t i) const;
   };
+  // Phase rows that the heads of an item share.
+  struct Table {
+    AlignedBuffer rows;
+    std::vector<bool> done;
+  };
   void Phases(bool query, int64_t row, float* cosine, float* sine);
+  void SharedPhases(bool query, int64_t row, float* cosine, float* sine);
 
   const HeadEncoder* head_ = nullptr;
   std::vector<Axis> axes_;
   std::vector<PhasePoint> points_;
+  std::shared_ptr<const void> identity_;  // of the plan that the tables are of
+  const ItemGeometry* item_ = nullptr;
+  const Encoder* encoder_ = nullptr;
+  bool shared_ = false;
+  Table query_table_, key_table_;
 };
 
 }  // namespace attnd

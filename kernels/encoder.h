@@ -151,6 +151,8 @@ class Encoder {
   const HeadEncoder& head(int64_t kv_head) const {
     return heads_.size() == 1 ? heads_[0] : heads_[kv_head];
   }
+  // One generator serves all heads.
+  bool one_generator() const { return heads_.size() == 1; }
   // What blocks advance along; sources of planes and chains index this list.
   const std::vector<Drive>& sources() const { return sources_; }
   // Units per tick of a source (1 for learned clocks).

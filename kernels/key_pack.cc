@@ -160,10 +160,11 @@ void KeyPack::PackValues(int64_t first) {
 }
 
 int64_t KeyPack::scratch_bytes() const {
-  return static_cast<int64_t>(sizeof(float)) *
-         (keys_.capacity() + values_.capacity() + rows_.capacity() +
-          table_.capacity() + lags_.capacity() +
-          static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
+  return axes_.scratch_bytes() +
+         static_cast<int64_t>(sizeof(float)) *
+             (keys_.capacity() + values_.capacity() + rows_.capacity() +
+              table_.capacity() + lags_.capacity() +
+              static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
 }
 
 }  // namespace attnd
