@@ -5,11 +5,6 @@
 namespace attnd {
 namespace {
 
-// Floats of the phase tables of an item at most: what stays in a core's cache
-// beside the tiles. Longer items compute their phases for every head anew,
-// which is little beside their products.
-constexpr int64_t kMaxTableFloats = 128 * 1024;
-
 // Channel `channel` of a clock tensor for the rows of the item's order.
 std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
                               int64_t kv_head, int channel, int64_t rows,
@@ -64,10 +59,7 @@ void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
     if (encoder->hf_fp32_angles()) axis.kind = PhasePoint::Kind::kHf;
   }
   points_.resize(head_->frequencies().size());
-  const int64_t floats =
-      2 * head_->table_size() * (item.query_rows + item.key_rows);
-  shared_ = encoder->one_generator() && !encoder->uses_clock() &&
-            floats <= kMaxTableFloats;
+  shared_ = plan.shares_phases(batch);
   if (!shared_ ||
       (identity_ == plan.identity() && item_ == &item && encoder_ == encoder)) {
     return;

@@ -12,6 +12,10 @@ namespace {
 // A unit takes about 2 ms at 100 GFLOP/s, so that a worker is free again soon.
 constexpr int64_t kUnitFlops = 200'000'000;
 
+// What stays in a core's cache beside the tiles. Longer items compute their
+// phases for every head anew, which is little beside their products.
+constexpr int64_t kMaxSharedPhaseFloats = 128 * 1024;
+
 bool ItemsDiffer(const AttentionProblem& p) {
   return p.query_time.per_item() || p.key_time.per_item() ||
          !p.mask.query_lengths.empty() || !p.mask.key_lengths.empty() ||
@@ -92,14 +96,33 @@ int64_t Plan::score_elements() const {
   return lse_elements() * problem_.key.shape().rows;
 }
 
+bool Plan::shares_phases(int64_t batch) const {
+  const Encoder* encoder = this->encoder(batch);
+  if (encoder == nullptr || !encoder->one_generator() ||
+      encoder->uses_clock()) {
+    return false;
+  }
+  const ItemGeometry& item = items_[batch];
+  return 2 * encoder->head(0).table_size() *
+             (item.query_rows + item.key_rows) <=
+         kMaxSharedPhaseFloats;
+}
+
 int64_t Plan::workspace_bytes() const {
   const int64_t dims = PaddedDim(problem_.query.shape().cols) +
                        PaddedDim(problem_.value.shape().cols);
-  int64_t keys = 0;
-  for (const ItemGeometry& item : items_) keys = std::max(keys, item.key_rows);
+  // One item may have most queries, another most keys.
+  int64_t keys = 0, query_phases = 0, key_phases = 0;
+  for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
+    keys = std::max(keys, items_[b].key_rows);
+    if (!shares_phases(b)) continue;
+    const int64_t row = 2 * encoder(b)->head(0).table_size();
+    query_phases = std::max(query_phases, row * items_[b].query_rows);
+    key_phases = std::max(key_phases, row * items_[b].key_rows);
+  }
   const int64_t tile = kMaxTileRows * (kMaxTileKeys + 2 * dims + 64);
   return static_cast<int64_t>(sizeof(float)) *
-         ((keys + kKeyBlock) * dims + tile);
+         ((keys + kKeyBlock) * dims + query_phases + key_phases + tile);
 }
 
 int64_t Plan::plan_bytes() const {

@@ -98,6 +98,10 @@ class Plan {
   int64_t output_elements() const;
   int64_t lse_elements() const;
   int64_t score_elements() const;
+  // Whether the heads of an item share its phase rows, so that they are
+  // computed once: not under clocks or a generator per head, and not in items
+  // so long that the rows would push tiles out of a core's cache.
+  bool shares_phases(int64_t batch) const;
   // Scratch one worker needs to run any unit of this plan, bytes.
   int64_t workspace_bytes() const;
   // Memory the plan itself holds, bytes.
