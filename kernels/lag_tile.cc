@@ -104,7 +104,8 @@ const std::vector<LagPart>& LagCache::Find(
 
 void LagCache::Forget() {
   for (Entry& entry : entries_) entry.stamp.clear();
-  scratch_.row_stamp.clear();
+  scratch_.rows.stamp.clear();
+  for (LagTable& keys : scratch_.keys) keys.stamp.clear();
 }
 
 // Replaced entries keep their memory: fresh pages cost more than preparing.
@@ -118,12 +119,16 @@ LagCache::Entry& LagCache::Next() {
 }
 
 int64_t LagCache::bytes() const {
-  return entry_bytes_ +
-         static_cast<int64_t>(sizeof(int64_t) * stamp_.capacity() +
-                              sizeof(int32_t) * scratch_.crossing.capacity() +
-                              sizeof(uint64_t) * scratch_.phases.capacity() +
-                              sizeof(float) * (scratch_.row_table.capacity() +
-                                               scratch_.key_table.capacity()));
+  const auto table_bytes = [](const LagTable& table) {
+    return sizeof(int64_t) * table.stamp.capacity() +
+           sizeof(float) * table.values.capacity();
+  };
+  size_t bytes = sizeof(int64_t) * stamp_.capacity() +
+                 sizeof(int32_t) * scratch_.crossing.capacity() +
+                 sizeof(uint64_t) * scratch_.phases.capacity() +
+                 table_bytes(scratch_.rows);
+  for (const LagTable& keys : scratch_.keys) bytes += table_bytes(keys);
+  return entry_bytes_ + static_cast<int64_t>(bytes);
 }
 
 }  // namespace attnd

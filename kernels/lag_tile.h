@@ -55,12 +55,20 @@ struct LagPart {
   std::vector<double> row_factor;  // [rows]
 };
 
+// A function of some times, tabulated; the stamp says of what and whose.
+struct LagTable {
+  std::vector<int64_t> stamp;
+  AlignedBuffer values;
+};
+
 // Working memory of Prepare.
 struct LagScratch {
   std::vector<int32_t> crossing;
   std::vector<uint64_t> phases;
-  std::vector<int64_t> row_stamp;  // the times that row_table stands for
-  AlignedBuffer row_table, key_table;
+  LagTable rows;
+  // Of recent blocks of keys; the next to be replaced.
+  std::vector<LagTable> keys;
+  size_t oldest_keys = 0;
 };
 
 // Floats from one row of a plane to the next, and what may be read past the

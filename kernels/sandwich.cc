@@ -6,122 +6,16 @@
 #include <utility>
 #include <vector>
 
+#include "kernels/circle_distances.h"
 #include "kernels/circle_points.h"
 #include "kernels/lag_plane.h"
 
-#undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "kernels/sandwich.cc"
-#include <hwy/foreach_target.h>
-#include <hwy/highway.h>
-
-HWY_BEFORE_NAMESPACE();
-namespace attnd {
-namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
-
-using Lane = hn::CappedTag<float, 16>;
-using Vector = hn::Vec<Lane>;
-
-// Rows that share the loads of a key.
-constexpr int kRowGroup = 4;
-// Squares of a run of frequencies are summed before the sum meets larger ones,
-// and sums of a group meet the total without rounding: the total of d squares
-// is then good to about 1.5e-7.
-constexpr int64_t kRun = 4;
-constexpr int64_t kGroup = 8;
-
-// kRowGroup rows times 2 vectors of keys.
-struct Block {
-  Vector at[kRowGroup][2];
-  HWY_INLINE void Clear() {
-    for (auto& row : at) row[0] = row[1] = hn::Zero(Lane());
-  }
-};
-
-// sum += squared distances over the frequencies [first, last). A row holds all
-// cosines, then, `circles` floats on, all sines; keys lie frequency by
-// frequency, `width` floats apart, in the same order.
-HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
-                             const float* HWY_RESTRICT key, int64_t width,
-                             int64_t first, int64_t last, Block& sum) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
-  Block run;
-  run.Clear();
-  for (int64_t f = first; f < last; ++f) {
-    for (const int64_t channel : {f, f + circles}) {
-      const auto k0 = hn::LoadU(d, key + channel * width);
-      const auto k1 = hn::LoadU(d, key + channel * width + n);
-      for (int r = 0; r < kRowGroup; ++r) {
-        const auto q = hn::Set(d, rows[2 * r * circles + channel]);
-        const auto d0 = hn::Sub(q, k0), d1 = hn::Sub(q, k1);
-        run.at[r][0] = hn::MulAdd(d0, d0, run.at[r][0]);
-        run.at[r][1] = hn::MulAdd(d1, d1, run.at[r][1]);
-      }
-    }
-  }
-  for (int r = 0; r < kRowGroup; ++r) {
-    for (int v = 0; v < 2; ++v) {
-      sum.at[r][v] = hn::Add(sum.at[r][v], run.at[r][v]);
-    }
-  }
-}
-
-// high + low += sum (Dekker: nearly exact also where sum is the larger one).
-HWY_INLINE void AddExactly(const Block& sum, Block& high, Block& low) {
-  for (int r = 0; r < kRowGroup; ++r) {
-    for (int v = 0; v < 2; ++v) {
-      const auto total = hn::Add(high.at[r][v], sum.at[r][v]);
-      const auto lost = hn::Sub(sum.at[r][v], hn::Sub(total, high.at[r][v]));
-      high.at[r][v] = total;
-      low.at[r][v] = hn::Add(low.at[r][v], lost);
-    }
-  }
-}
-
-// plane[r, c] = |rows[r] - key[., c]|^2 for kRowGroup rows and the columns that
-// cover [begin, end), in steps of 2 vectors. `width`, a multiple of 32, is also
-// the plane's stride; rows beyond the last may be garbage.
-void SquaredDistances(const float* rows, const float* key, int64_t circles,
-                      int64_t width, int64_t begin, int64_t end,
-                      float* HWY_RESTRICT plane) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
-  for (int64_t c = begin / (2 * n) * (2 * n); c < end; c += 2 * n) {
-    Block high, low;
-    high.Clear();
-    low.Clear();
-    for (int64_t group = 0; group < circles; group += kGroup) {
-      Block sum;
-      sum.Clear();
-      const int64_t last = std::min(group + kGroup, circles);
-      for (int64_t run = group; run < last; run += kRun) {
-        AddDistances(rows, circles, key + c, width, run,
-                     std::min(run + kRun, last), sum);
-      }
-      AddExactly(sum, high, low);
-    }
-    for (int r = 0; r < kRowGroup; ++r) {
-      for (int v = 0; v < 2; ++v) {
-        hn::StoreU(hn::Add(high.at[r][v], low.at[r][v]), d,
-                   plane + r * width + c + v * n);
-      }
-    }
-  }
-}
-
-}  // namespace HWY_NAMESPACE
-}  // namespace attnd
-HWY_AFTER_NAMESPACE();
-
-#if HWY_ONCE
 namespace attnd {
 namespace {
 
-HWY_EXPORT(SquaredDistances);
-
-constexpr int64_t kRowGroup = 4;  // as above
+// Tables of keys that are kept: 64 blocks of 64 keys serve all queries of an
+// item of 4096 keys.
+constexpr size_t kKeptBlocks = 64;
 
 class Sandwich : public LagTerm {
  public:
@@ -140,8 +34,9 @@ class Sandwich : public LagTerm {
   int64_t circles() const { return static_cast<int64_t>(frequencies_.size()); }
   uint64_t Phase(int64_t circle, const ItemGeometry& item, bool query,
                  int64_t i) const;
-  void RowTable(const LagRectangle& tile, LagScratch* scratch) const;
-  void KeyTable(const LagRectangle& tile, LagScratch* scratch) const;
+  const float* RowTable(const LagRectangle& tile, LagScratch* scratch) const;
+  const float* KeyTable(const ItemGeometry& item, int64_t key, int64_t count,
+                        LagScratch* scratch) const;
 
   // Slow ones first: their squares are small.
   std::vector<TurnFrequency> frequencies_;
@@ -190,30 +85,34 @@ uint64_t Sandwich::Phase(int64_t circle, const ItemGeometry& item, bool query,
       f, (query ? item.query_real[i] : item.key_real[i]) - item.real_reference);
 }
 
-// The rows' times as they are, in bits, what phases count from, and whose table
-// it is.
-std::vector<int64_t> TimesOfRows(const LagRectangle& tile, const void* term) {
-  const ItemGeometry& item = *tile.item;
-  std::vector<int64_t> stamp(tile.rows + 2);
-  stamp.back() = static_cast<int64_t>(reinterpret_cast<intptr_t>(term));
+// Times [first, first + count) as they are, in bits, what phases count from,
+// and whose table it is.
+void StampTimes(const ItemGeometry& item, bool queries, int64_t first,
+                int64_t count, const void* term, std::vector<int64_t>* stamp) {
+  stamp->resize(count + 2);
+  (*stamp)[0] = static_cast<int64_t>(reinterpret_cast<intptr_t>(term));
+  (*stamp)[1] = 0;
+  int64_t* times = stamp->data() + 2;
   if (item.exact) {
-    std::copy_n(item.query_ticks.begin() + tile.first, tile.rows,
-                stamp.begin() + 1);
+    const auto& from = queries ? item.query_ticks : item.key_ticks;
+    std::copy_n(from.begin() + first, count, times);
   } else {
-    std::memcpy(&stamp[0], &item.real_reference, sizeof(double));
-    std::memcpy(&stamp[1], item.query_real.data() + tile.first,
-                tile.rows * sizeof(double));
+    const auto& from = queries ? item.query_real : item.key_real;
+    std::memcpy(&(*stamp)[1], &item.real_reference, sizeof(double));
+    std::memcpy(times, from.data() + first, count * sizeof(double));
   }
-  return stamp;
 }
 
 // Row by row: all cosines, then all sines. A few rows of zeros follow.
-void Sandwich::RowTable(const LagRectangle& tile, LagScratch* scratch) const {
-  const int64_t width = 2 * circles(), padded = tile.rows + kRowGroup - 1;
-  std::vector<int64_t> stamp = TimesOfRows(tile, this);
-  if (stamp == scratch->row_stamp) return;
-  scratch->row_stamp = std::move(stamp);
-  float* table = scratch->row_table.Reserve(padded * width);
+const float* Sandwich::RowTable(const LagRectangle& tile,
+                                LagScratch* scratch) const {
+  std::vector<int64_t> stamp;
+  StampTimes(*tile.item, true, tile.first, tile.rows, this, &stamp);
+  LagTable& rows = scratch->rows;
+  if (stamp == rows.stamp) return rows.values.data();
+  rows.stamp = std::move(stamp);
+  const int64_t width = 2 * circles(), padded = tile.rows + kCircleRows - 1;
+  float* table = rows.values.Reserve(padded * width);
   scratch->phases.resize(circles());
   for (int64_t r = 0; r < tile.rows; ++r) {
     for (int64_t f = 0; f < circles(); ++f) {
@@ -223,39 +122,55 @@ void Sandwich::RowTable(const LagRectangle& tile, LagScratch* scratch) const {
     CirclePoints(scratch->phases.data(), circles(), row, row + circles());
   }
   std::fill(table + tile.rows * width, table + padded * width, 0.0f);
+  return table;
 }
 
-// Circle by circle: the cosines of all keys; after all circles the sines.
-// Columns past the last key are computed and never read.
-void Sandwich::KeyTable(const LagRectangle& tile, LagScratch* scratch) const {
-  const int64_t width = PlaneStride(tile.keys), keys = tile.ValidKeys();
-  float* table = scratch->key_table.Reserve(width * 2 * circles());
-  scratch->phases.assign(width, 0);
-  for (int64_t f = 0; f < circles(); ++f) {
-    for (int64_t j = 0; j < keys; ++j) {
-      scratch->phases[j] = Phase(f, *tile.item, false, tile.key + j);
-    }
-    CirclePoints(scratch->phases.data(), width, table + f * width,
-                 table + (f + circles()) * width);
+// A block of keys, circle by circle: the cosines of its keys; after all circles
+// the sines. Columns past the last key are computed and never read.
+const float* Sandwich::KeyTable(const ItemGeometry& item, int64_t key,
+                                int64_t count, LagScratch* scratch) const {
+  std::vector<int64_t> stamp;
+  StampTimes(item, false, key, count, this, &stamp);
+  for (const LagTable& keys : scratch->keys) {
+    if (keys.stamp == stamp) return keys.values.data();
   }
+  if (scratch->keys.size() < kKeptBlocks) {
+    scratch->oldest_keys = scratch->keys.size();
+    scratch->keys.emplace_back();
+  }
+  LagTable& keys = scratch->keys[scratch->oldest_keys++ % kKeptBlocks];
+  keys.stamp = std::move(stamp);
+  float* table = keys.values.Reserve(kCircleKeys * 2 * circles());
+  scratch->phases.assign(kCircleKeys, 0);
+  for (int64_t f = 0; f < circles(); ++f) {
+    for (int64_t j = 0; j < count; ++j) {
+      scratch->phases[j] = Phase(f, item, false, key + j);
+    }
+    CirclePoints(scratch->phases.data(), kCircleKeys, table + f * kCircleKeys,
+                 table + (f + circles()) * kCircleKeys);
+  }
+  return table;
 }
 
 void Sandwich::Prepare(const LagRectangle& tile, LagScratch* scratch,
                        LagPart* part) const {
-  RowTable(tile, scratch);
-  KeyTable(tile, scratch);
-  const int64_t width = PlaneStride(tile.keys);
-  const int64_t groups = (tile.rows + kRowGroup - 1) / kRowGroup;
-  float* plane = part->plane.Reserve(groups * kRowGroup * width);
-  for (int64_t r = 0; r < tile.rows; r += kRowGroup) {
-    int64_t begin = tile.keys, end = 0;
-    for (int64_t s = r; s < std::min(r + kRowGroup, tile.rows); ++s) {
-      begin = std::min(begin, tile.Begin(s));
-      end = std::max(end, tile.End(s));
+  const float* rows = RowTable(tile, scratch);
+  const int64_t stride = PlaneStride(tile.keys), valid = tile.ValidKeys();
+  const int64_t groups = (tile.rows + kCircleRows - 1) / kCircleRows;
+  float* plane = part->plane.Reserve(groups * kCircleRows * stride);
+  for (int64_t c = 0; c < valid; c += kCircleKeys) {
+    const int64_t count = std::min(kCircleKeys, valid - c);
+    const float* key = KeyTable(*tile.item, tile.key + c, count, scratch);
+    for (int64_t r = 0; r < tile.rows; r += kCircleRows) {
+      int64_t begin = count, end = 0;
+      for (int64_t s = r; s < std::min(r + kCircleRows, tile.rows); ++s) {
+        begin = std::min(begin, tile.Begin(s) - c);
+        end = std::max(end, tile.End(s) - c);
+      }
+      CircleDistances(rows + r * 2 * circles(), key, circles(),
+                      std::max<int64_t>(begin, 0), std::min(end, count), stride,
+                      plane + r * stride + c);
     }
-    HWY_DYNAMIC_DISPATCH(SquaredDistances)
-    (scratch->row_table.data() + r * 2 * circles(), scratch->key_table.data(),
-     circles(), width, begin, end, plane + r * width);
   }
 }
 
@@ -267,4 +182,3 @@ std::unique_ptr<LagTerm> MakeSandwich(const SandwichTerm& term, int query_heads,
 }
 
 }  // namespace attnd
-#endif  // HWY_ONCE
