@@ -62,6 +62,9 @@ std::vector<Case> CasesOf(const ProblemSize& size) {
     for (Case& which : Families(static_cast<int>(size.dim))) {
       cases.push_back(std::move(which));
     }
+    for (Case& which : BiasFamilies(static_cast<int>(size.heads))) {
+      cases.push_back(std::move(which));
+    }
   }
   return cases;
 }

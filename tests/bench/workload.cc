@@ -65,6 +65,8 @@ Tensors::Tensors(const ProblemSize& size) : size(size) {
                                                    times[b * size.length]) /
                                kSecond;
         clock.push_back(static_cast<float>(seconds * (1 + 0.1 * h)));
+        gates.push_back(-0.1f *
+                        std::uniform_real_distribution<float>()(random));
       }
     }
   }
@@ -116,7 +118,63 @@ std::vector<double> DenseMatrix(int dim, const std::vector<double>& rates) {
   return x;
 }
 
+EncodingSpec Spec(BiasTerm term) {
+  EncodingSpec spec;
+  spec.biases = {std::move(term)};
+  spec.unit_ns = kSecond;
+  return spec;
+}
+
+std::vector<float> Normals(size_t count) {
+  std::mt19937_64 random(3);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& x : values) x = normal(random);
+  return values;
+}
+
+FireTerm Fire(int heads) {
+  constexpr int kHidden = 32;
+  FireTerm fire;
+  fire.hidden = kHidden;
+  fire.w1 = Normals(kHidden);
+  fire.b1 = Normals(kHidden);
+  fire.w2 = Normals(static_cast<size_t>(heads) * kHidden);
+  fire.b2 = Normals(heads);
+  return fire;
+}
+
 }  // namespace
+
+std::vector<Case> BiasFamilies(int heads) {
+  std::vector<Case> cases;
+  const auto add = [&](std::string name, BiasTerm term, bool gates = false) {
+    cases.push_back({.name = std::move(name),
+                     .causal = true,
+                     .encoding = Spec(std::move(term)),
+                     .wide = true,
+                     .gates = gates});
+  };
+  const std::vector<double> halves(heads, 0.5);
+  add("alibi_wide", AlibiTerm{});
+  add("fox", CumulativeGateTerm{}, true);
+  add("path_integral", PathIntegralTerm{}, true);
+  add("kerple_log", KerpleTerm{.power = false, .r1 = halves, .r2 = halves});
+  add("kerple_power", KerpleTerm{.power = true, .r1 = halves, .r2 = halves});
+  add("fire", Fire(heads));
+  add("sandwich", SandwichTerm{});
+  T5Term t5;
+  t5.table = Normals(static_cast<size_t>(heads) * t5.buckets);
+  add("t5", std::move(t5));
+  HstuTerm hstu;
+  hstu.table = Normals(static_cast<size_t>(heads) * (hstu.max_bucket + 1));
+  add("hstu", std::move(hstu));
+  LagTableTerm table;
+  table.lags = LogSpaced(64, 1e-3, 1e6);
+  table.values = Normals(static_cast<size_t>(heads) * table.lags.size());
+  add("lag_table", std::move(table));
+  return cases;
+}
 
 std::vector<Case> Families(int dim) {
   const double low = 1e-3 / kWideTileSpan, high = 1e3 / kWideTileSpan;
@@ -187,6 +245,11 @@ Run::Run(const Tensors& tensors, const Case& which) {
   if (which.clock) {
     problem.query_clock = problem.key_clock =
         OrDie(TensorRef::Make(Bytes(tensors.clock), DType::kF32, Layout::kBHLD,
+                              {s.batch, s.heads, s.length, 1}));
+  }
+  if (which.gates) {
+    problem.gates =
+        OrDie(TensorRef::Make(Bytes(tensors.gates), DType::kF32, Layout::kBHLD,
                               {s.batch, s.heads, s.length, 1}));
   }
   problem.mask.causal = which.causal;

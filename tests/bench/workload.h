@@ -31,6 +31,8 @@ struct Tensors {
   std::vector<int64_t> two_axes;
   // [batch, heads, length], a learned clock near `times`, in s.
   std::vector<float> clock;
+  // [batch, heads, length], log gates in [-0.1, 0].
+  std::vector<float> gates;
 };
 
 // What a case adds to plain attention.
@@ -41,6 +43,7 @@ struct Case {
   bool wide = false;      // on wide_times
   bool two_axes = false;
   bool clock = false;
+  bool gates = false;
   // Case of the same mask and times without an encoding.
   std::string Baseline() const {
     return !causal ? "plain" : wide ? "causal_wide" : "causal";
@@ -53,6 +56,9 @@ std::vector<Case> Cases();
 // One case per family of encodings. Rates are log-spaced so that rate * span of
 // 128 rows of wide_times runs from 1e-3 to 1e3 over the channels of a head.
 std::vector<Case> Families(int dim);
+
+// One case per family of biases, on wide_times.
+std::vector<Case> BiasFamilies(int heads);
 
 // A planned case on its tensors, ready to run on one thread.
 class Run {
