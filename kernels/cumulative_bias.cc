@@ -56,6 +56,18 @@ float Gate(const TensorRef& gates, int64_t batch, int64_t head, int64_t row) {
   return gate;
 }
 
+// past[i] = number of keys with t <= the i-th query's; both in time order.
+template <typename T>
+void CountPast(const std::vector<T>& queries, const std::vector<T>& keys,
+               std::vector<int32_t>& past) {
+  past.resize(queries.size());
+  size_t count = 0;
+  for (size_t i = 0; i < queries.size(); ++i) {
+    while (count < keys.size() && keys[count] <= queries[i]) ++count;
+    past[i] = static_cast<int32_t>(count);
+  }
+}
+
 // Ticks from the key before, in double.
 double GapBefore(const ItemGeometry& item, int64_t j) {
   if (j == 0) return 0;
@@ -111,6 +123,11 @@ void CumulativeBias::Start(const ItemGeometry& item, const GateWeights& weights,
                            const TensorRef& gates, int64_t batch,
                            int64_t head) {
   item_ = &item;
+  if (item.exact) {
+    CountPast(item.query_ticks, item.key_ticks, past_);
+  } else {
+    CountPast(item.query_real, item.key_real, past_);
+  }
   high_.assign(item.key_rows + 1, 0);
   low_.assign(item.key_rows + 1, 0);
   for (int64_t j = 0; j < item.key_rows; ++j) {
@@ -125,14 +142,6 @@ void CumulativeBias::Start(const ItemGeometry& item, const GateWeights& weights,
     high_[j + 1] = sum + rest;
     low_[j + 1] = rest - (high_[j + 1] - sum);
   }
-}
-
-int64_t CumulativeBias::PastKeys(int64_t i) const {
-  const auto count = [](const auto& times, auto query) {
-    return std::upper_bound(times.begin(), times.end(), query) - times.begin();
-  };
-  return item_->exact ? count(item_->key_ticks, item_->query_ticks[i])
-                      : count(item_->key_real, item_->query_real[i]);
 }
 
 int64_t CumulativeBias::Anchor(int64_t i, int64_t past) const {
@@ -181,8 +190,9 @@ bool CumulativeBias::Split(int64_t i, int64_t rows, int64_t first, int64_t last,
 }
 
 int64_t CumulativeBias::scratch_bytes() const {
-  return static_cast<int64_t>(sizeof(double)) *
-         static_cast<int64_t>(high_.capacity() + low_.capacity());
+  return static_cast<int64_t>(sizeof(double) *
+                                  (high_.capacity() + low_.capacity()) +
+                              sizeof(int32_t) * past_.capacity());
 }
 
 }  // namespace attnd

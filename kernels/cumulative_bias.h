@@ -68,7 +68,7 @@ class CumulativeBias {
   int64_t scratch_bytes() const;
 
  private:
-  int64_t PastKeys(int64_t i) const;
+  int64_t PastKeys(int64_t i) const { return past_[i]; }
   // Index into the sums that a row's biases are taken relative to.
   int64_t Anchor(int64_t i, int64_t past) const;
   // sum[a] - sum[b].
@@ -79,6 +79,7 @@ class CumulativeBias {
   const ItemGeometry* item_ = nullptr;
   // Sum of the first n weighted gates, n = 0 .. key_rows: high + low.
   std::vector<double> high_, low_;
+  std::vector<int32_t> past_;  // per query, keys with t <= t_query
 };
 
 }  // namespace attnd
