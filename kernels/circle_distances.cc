@@ -40,17 +40,19 @@ HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
   const int64_t n = hn::Lanes(d);
   Block run;
   run.Clear();
-  for (int64_t f = first; f < last; ++f) {
-    for (const int64_t channel : {f, f + circles}) {
-      const auto k0 = hn::LoadU(d, key + channel * kCircleKeys);
-      const auto k1 = hn::LoadU(d, key + channel * kCircleKeys + n);
-      for (int64_t r = 0; r < kCircleRows; ++r) {
-        const auto q = hn::Set(d, rows[2 * r * circles + channel]);
-        const auto d0 = hn::Sub(q, k0), d1 = hn::Sub(q, k1);
-        run.at[r][0] = hn::MulAdd(d0, d0, run.at[r][0]);
-        run.at[r][1] = hn::MulAdd(d1, d1, run.at[r][1]);
-      }
+  const auto add = [&](int64_t channel) HWY_ATTR {
+    const auto k0 = hn::LoadU(d, key + channel * kCircleKeys);
+    const auto k1 = hn::LoadU(d, key + channel * kCircleKeys + n);
+    for (int64_t r = 0; r < kCircleRows; ++r) {
+      const auto q = hn::Set(d, rows[2 * r * circles + channel]);
+      const auto d0 = hn::Sub(q, k0), d1 = hn::Sub(q, k1);
+      run.at[r][0] = hn::MulAdd(d0, d0, run.at[r][0]);
+      run.at[r][1] = hn::MulAdd(d1, d1, run.at[r][1]);
     }
+  };
+  for (int64_t f = first; f < last; ++f) {
+    add(f);
+    add(f + circles);
   }
   for (int64_t r = 0; r < kCircleRows; ++r) {
     for (int v = 0; v < 2; ++v) {

@@ -9,7 +9,7 @@ namespace attnd {
 
 // Rows that share the loads of a key, and keys of a block.
 inline constexpr int64_t kCircleRows = 4;
-inline constexpr int64_t kCircleKeys = 64;
+inline constexpr int64_t kCircleKeys = 32;
 
 // plane[r * stride + j] = |row r - key j|^2 for kCircleRows rows and the keys
 // [begin, end) of a block, and some around them up to a multiple of 32. A row

@@ -13,9 +13,9 @@
 namespace attnd {
 namespace {
 
-// Tables of keys that are kept: 64 blocks of 64 keys serve all queries of an
+// Tables of keys that are kept: 128 blocks of 32 keys serve all queries of an
 // item of 4096 keys.
-constexpr size_t kKeptBlocks = 64;
+constexpr size_t kKeptBlocks = 128;
 
 class Sandwich : public LagTerm {
  public:
