@@ -34,20 +34,12 @@ struct Walk {
   KeyPack& pack;
   QueryTile& tile;
 
-  // Keys of the next product: whole tiles, which under a one-sided encoding may
-  // not cross from one reference to the next.
-  int64_t Width(int64_t key, int64_t end) const {
-    const HeadEncoder* head = pack.head();
-    if (head == nullptr || !head->one_sided()) return TileKeys(end - key);
-    return TileKeys(std::min(end - key, kReferenceKeys - key % kReferenceKeys));
-  }
-
   absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged) {
     for (int64_t key = keys.begin; key < keys.end;) {
       if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
         return absl::CancelledError("cancelled between tiles");
       }
-      const int64_t width = Width(key, keys.end);
+      const int64_t width = tile.Width(pack, first, key, keys.end - key);
       pack.EnsureValues(key, key + width);
       absl::Status status =
           tile.Advance(gemm, pack, first, rows, key, width, ragged, out);

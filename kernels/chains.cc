@@ -321,6 +321,42 @@ void AddChainLogitsImpl(const HeadEncoder& head, const int* chains, int count,
   }
 }
 
+void AddDecayLogitsImpl(const HeadEncoder& head, const int* chains, int count,
+                        const Interleaving& times, const float* HWY_RESTRICT q,
+                        int rows, int64_t stride, const float* HWY_RESTRICT k,
+                        int64_t k_width, float* HWY_RESTRICT logits,
+                        int64_t logit_stride) {
+  const Lane d;
+  const hn::RebindToSigned<Lane> di;
+  const int64_t n = hn::Lanes(d);
+  HWY_ALIGN float step[kKeyGroup];
+  for (int c = 0; c < count; ++c) {
+    const int chain = chains[c];
+    const HeadEncoder::ChainGroup& group = head.group_of(chain);
+    const int64_t p = group.first + chain - group.factor_offset;
+    const Vector rate = hn::Set(d, -head.rates()[chain]);
+    for (int64_t j = 0; j < kKeyGroup; j += n) {
+      hn::Store(Exp(d, hn::Mul(rate, hn::Load(d, times.gap + j))), d, step + j);
+    }
+    for (int64_t j = 0; j < kKeyGroup; j += n) {
+      const Vector entering =
+          hn::Mul(Exp(d, hn::Mul(rate, hn::Load(d, times.entry_lag + j))),
+                  hn::LoadU(d, k + p * k_width + j));
+      const auto row_of = hn::Load(di, times.entry_row + j);
+      Vector moved = hn::Zero(d);
+      for (int r = 0; r < rows; ++r) {
+        const auto enters = hn::RebindMask(d, hn::Eq(row_of, hn::Set(di, r)));
+        moved = hn::IfThenElse(enters, entering,
+                               hn::Mul(moved, hn::Set(d, step[r])));
+        float* out = logits + r * logit_stride + j;
+        hn::StoreU(
+            hn::MulAdd(hn::Set(d, q[r * stride + p]), moved, hn::LoadU(d, out)),
+            d, out);
+      }
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attnd
 HWY_AFTER_NAMESPACE();
@@ -336,6 +372,7 @@ HWY_EXPORT(AdvanceKeysByColumnImpl);
 HWY_EXPORT(MultiplyGroupImpl);
 HWY_EXPORT(PairLogitsImpl);
 HWY_EXPORT(AddChainLogitsImpl);
+HWY_EXPORT(AddDecayLogitsImpl);
 
 std::vector<double> SmallExp(const HeadEncoder::Small& small, double tau,
                              bool mirrored) {
@@ -437,6 +474,15 @@ void AddChainLogits(const HeadEncoder& head, absl::Span<const int> chains,
   HWY_DYNAMIC_DISPATCH(AddChainLogitsImpl)
   (head, chains.data(), static_cast<int>(chains.size()), q, k, k_width, tau,
    logits);
+}
+
+void AddDecayLogits(const HeadEncoder& head, absl::Span<const int> chains,
+                    const Interleaving& times, const float* q, int rows,
+                    int64_t stride, const float* k, int64_t k_width,
+                    float* logits, int64_t logit_stride) {
+  HWY_DYNAMIC_DISPATCH(AddDecayLogitsImpl)
+  (head, chains.data(), static_cast<int>(chains.size()), times, q, rows, stride,
+   k, k_width, logits, logit_stride);
 }
 
 void PairLogits(const HeadEncoder& head, const float* q, const float* k,

@@ -227,12 +227,14 @@ class EncoderBuilder {
           .lo = std::vector<uint64_t>(head_.table_size_),
           .whole = std::vector<int64_t>(head_.table_size_),
           .omega = std::vector<double>(head_.table_size_),
-          .turns = std::vector<double>(head_.table_size_)};
+          .turns = std::vector<double>(head_.table_size_),
+          .turning = std::vector<bool>(head_.table_size_ / 16)};
       head_.frequencies_.push_back(std::move(frequencies));
       it = head_.frequencies_.end() - 1;
     }
     const TurnFrequency turns =
         MakeTurnFrequency(omega, encoder_.RatioOf(drive));
+    it->turning[plane / 16] = true;
     it->hi[plane] = turns.hi;
     it->lo[plane] = turns.lo;
     it->whole[plane] = turns.whole;

@@ -81,6 +81,8 @@ class HeadEncoder {
     std::vector<int64_t> whole;  // turns per tick, which real times need
     std::vector<double> omega;   // rad per unit, for real-valued clocks
     std::vector<double> turns;   // turns per unit
+    // Per 16 entries of the table, whether any plane of them turns.
+    std::vector<bool> turning;
   };
   const std::vector<Frequencies>& frequencies() const { return frequencies_; }
 

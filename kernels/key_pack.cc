@@ -51,6 +51,10 @@ int64_t KeyPack::Reference(int64_t first) const {
          1;
 }
 
+int64_t KeyPack::BlockEnd(int64_t first) const {
+  return std::min(first + kKeyBlock, item_->key_rows) - 1;
+}
+
 void KeyPack::EnsureValues(int64_t first, int64_t last) {
   for (int64_t block = first; block < last; block += kKeyBlock) {
     if (values_packed_[block / kKeyBlock]) continue;
@@ -66,14 +70,16 @@ void KeyPack::EnsureKeys(int64_t first, int64_t last) {
     float* out = keys_.data() + block * dim_;
     if (state == State::kNone) EncodeBlock(block, out);
     state = State::kPacked;
-    if (head_ != nullptr && head_->one_sided()) MoveToReference(block, out);
+    if (head_ != nullptr && head_->one_sided()) {
+      MoveToReference(block, Reference(block), out, out);
+    }
   }
 }
 
 // Columns beyond the last key are zeros; any lag serves them.
-void KeyPack::MoveToReference(int64_t first, float* block) {
+void KeyPack::MoveToReference(int64_t first, int64_t reference,
+                              const float* raw, float* block) {
   float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
-  const int64_t reference = Reference(first);
   for (int s = 0; s < axes_.sources(); ++s) {
     for (int64_t j = 0; j < kKeyBlock; ++j) {
       const int64_t key = std::min(first + j, item_->key_rows - 1);
@@ -81,8 +87,14 @@ void KeyPack::MoveToReference(int64_t first, float* block) {
           static_cast<float>(axes_.KeyMinusKey(s, reference, key));
     }
   }
-  AdvanceKeysByColumn(*head_, lags, false, block, kKeyBlock, dim_, kKeyBlock,
+  AdvanceKeysByColumn(*head_, lags, false, raw, kKeyBlock, dim_, kKeyBlock,
                       block, kKeyBlock);
+}
+
+const float* KeyPack::KeysAtBlockEnd(int64_t first) {
+  float* block = at_end_.Reserve(kKeyBlock * dim_);
+  MoveToReference(first, BlockEnd(first), RawBlock(first), block);
+  return block;
 }
 
 const float* KeyPack::RawBlock(int64_t first) {
@@ -163,7 +175,7 @@ int64_t KeyPack::scratch_bytes() const {
   return axes_.scratch_bytes() +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
-              table_.capacity() + lags_.capacity() +
+              table_.capacity() + lags_.capacity() + at_end_.capacity() +
               static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
 }
 

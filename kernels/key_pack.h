@@ -40,6 +40,12 @@ class KeyPack {
   // Last key of the group that shares a reference with key `first`.
   int64_t Reference(int64_t first) const;
 
+  // Last key of the block that starts at key `first`.
+  int64_t BlockEnd(int64_t first) const;
+  // The block that starts at key `first` with its own last key as the
+  // reference. Valid until the next call.
+  const float* KeysAtBlockEnd(int64_t first);
+
   // Block of 64 keys in packed order with rotations only (no decay): what pairs
   // are made from. Valid until EnsureKeys or two further blocks were
   // asked for.
@@ -66,7 +72,8 @@ class KeyPack {
   enum class State : uint8_t { kNone, kRaw, kPacked };
 
   void EncodeBlock(int64_t first, float* block);
-  void MoveToReference(int64_t first, float* block);
+  void MoveToReference(int64_t first, int64_t reference, const float* raw,
+                       float* block);
   void PackValues(int64_t first);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
@@ -78,7 +85,7 @@ class KeyPack {
   DriveAxes axes_;
   std::vector<State> keys_state_;
   std::vector<bool> values_packed_;
-  AlignedBuffer keys_, values_, rows_, table_, lags_;
+  AlignedBuffer keys_, values_, rows_, table_, lags_, at_end_;
   struct Raw {
     int64_t first = -1;
     AlignedBuffer block;

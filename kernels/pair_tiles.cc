@@ -2,14 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
+#include <iterator>
 
 #include "kernels/gemm.h"
 
 namespace attnd {
 namespace {
-
-constexpr int64_t kRowGroup = 16;
 
 // Exponents up to 16 are rounded by 1e-6, half of the accuracy contract.
 constexpr double kMaxGrowth = 16;
@@ -28,25 +26,6 @@ struct PairTiles::Piece {
   const float* raw = nullptr;  // [positions, 64] from the group's column on
 };
 
-std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
-                              bool* sorted) {
-  std::set<int> sources;
-  for (size_t i = 0; i < head.rates().size(); ++i) {
-    if (head.rates()[i] != 0 || head.couplings()[i] != 0) {
-      sources.insert(head.chain_sources()[i]);
-    }
-  }
-  for (const HeadEncoder::Small& small : head.smalls()) {
-    sources.insert(small.source);
-  }
-  *sorted = true;
-  for (int s : sources) {
-    const Drive& drive = encoder.sources()[s];
-    if (!drive.clock && drive.coordinate > 0) *sorted = false;
-  }
-  return {sources.begin(), sources.end()};
-}
-
 void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
                      const Rows& rows, int64_t key, int64_t keys,
                      float* logits) {
@@ -57,7 +36,7 @@ void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
   rows_ = rows;
   sources_ = DecaySources(encoder, *head_, &sorted_);
   const int64_t groups = keys / kKeyGroup;
-  queries_.Reserve(2 * kRowGroup * pack.dim());
+  queries_.Reserve(kRowGroup * pack.dim());
   groups_.Reserve(2 * groups * pack.dim() * kKeyGroup);
   moved_.Reserve(pack.dim() * kKeyGroup);
   factors_.Reserve(FactorCount(*head_) + kKeyGroup);
@@ -65,7 +44,7 @@ void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
   for (auto& done : group_done_) done.assign(groups, false);
 
   for (int64_t row = 0; row < rows.count; row += kRowGroup) {
-    queries_done_[kPast] = queries_done_[kFuture] = false;
+    future_done_ = false;
     const int64_t count = std::min(kRowGroup, rows.count - row);
     for (int64_t group = 0; group < groups; ++group) {
       const int64_t column = group * kKeyGroup;
@@ -132,21 +111,19 @@ bool PairTiles::Separated(const Piece& piece, Side side) const {
 // A(t - r)^T q for the rows of a piece, r the first (past) or last (future)
 // row.
 const float* PairTiles::AdvancedQueries(const Piece& piece, Side side) {
-  float* out = queries_.data() + side * kRowGroup * pack_->dim();
-  if (queries_done_[side]) return out;
-  queries_done_[side] = true;
+  if (side == kPast) return rows_.decayed->Group(rows_.offset + piece.row);
+  float* out = queries_.data();
+  if (future_done_) return out;
+  future_done_ = true;
   // The middle factors are spent by now: AdvanceKeys has used them.
   const int64_t row = rows_.first + piece.row;
   for (int64_t r = 0; r < piece.rows; ++r) {
     float* tau = lags_.data();
     for (int s = 0; s < pack_->axes().sources(); ++s) {
-      const double lag =
-          side == kPast
-              ? pack_->axes().QueryMinusQuery(s, row + r, row)
-              : pack_->axes().QueryMinusQuery(s, row + piece.rows - 1, row + r);
-      tau[s] = static_cast<float>(lag);
+      tau[s] = static_cast<float>(
+          pack_->axes().QueryMinusQuery(s, row + piece.rows - 1, row + r));
     }
-    MakeFactors(*head_, tau, side == kFuture, factors_.data());
+    MakeFactors(*head_, tau, true, factors_.data());
     AdvanceQueries(*head_, factors_.data(),
                    rows_.queries + (piece.row + r) * rows_.stride, 1,
                    pack_->dim(), out + r * pack_->dim());
@@ -217,14 +194,60 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
   }
   MultiplyGroup(AdvancedQueries(piece, kPast), static_cast<int>(piece.rows),
                 pack_->dim(), moved, pack_->dim(), logits, stride);
-  if (fast_.empty()) return true;
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    PairLags(piece, r, tau);
-    AddChainLogits(*head_, fast_,
-                   rows_.queries + (piece.row + r) * rows_.stride, piece.raw,
-                   kKeyBlock, tau, logits + r * stride);
-  }
+  if (!fast_.empty()) AddFast(piece, logits, stride);
   return true;
+}
+
+// The share of the chains in fast_: gap by gap where a chain is a factor, pair
+// by pair where it is a polynomial.
+void PairTiles::AddFast(const Piece& piece, float* logits, int64_t stride) {
+  const float* queries = rows_.queries + piece.row * rows_.stride;
+  const auto polynomials = std::stable_partition(
+      fast_.begin(), fast_.end(),
+      [&](int chain) { return head_->group_of(chain).order == 1; });
+  for (int source : sources_) {
+    fast_decays_.clear();
+    std::copy_if(
+        fast_.begin(), polynomials, std::back_inserter(fast_decays_),
+        [&](int chain) { return head_->chain_sources()[chain] == source; });
+    if (fast_decays_.empty()) continue;
+    Interleaving times;
+    Interleave(piece, source, &times);
+    AddDecayLogits(*head_, fast_decays_, times, queries,
+                   static_cast<int>(piece.rows), rows_.stride, piece.raw,
+                   kKeyBlock, logits, stride);
+  }
+  fast_.erase(fast_.begin(), polynomials);
+  for (int64_t r = 0; !fast_.empty() && r < piece.rows; ++r) {
+    PairLags(piece, r, lags_.data());
+    AddChainLogits(*head_, fast_, queries + r * rows_.stride, piece.raw,
+                   kKeyBlock, lags_.data(), logits + r * stride);
+  }
+}
+
+void PairTiles::Interleave(const Piece& piece, int source,
+                           Interleaving* times) const {
+  const DriveAxes& axes = pack_->axes();
+  const int64_t row = rows_.first + piece.row;
+  std::fill_n(times->gap, kKeyGroup, 0.0f);
+  for (int64_t r = 1; r < piece.rows; ++r) {
+    times->gap[r] =
+        static_cast<float>(axes.QueryMinusQuery(source, row + r, row + r - 1));
+  }
+  int64_t entry = 0;
+  for (int64_t j = 0; j < kKeyGroup; ++j) {
+    const int64_t key = std::min(piece.first_key + j, piece.last_key);
+    while (entry < piece.rows &&
+           !(axes.QueryMinusKey(source, row + entry, key) >= 0)) {
+      ++entry;
+    }
+    const bool enters = entry < piece.rows;
+    times->entry_row[j] = enters ? static_cast<int32_t>(entry) : -1;
+    times->entry_lag[j] =
+        enters
+            ? static_cast<float>(axes.QueryMinusKey(source, row + entry, key))
+            : 0.0f;
+  }
 }
 
 // Lags of one row to the keys of a piece; negative ones are hidden unless the

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/chains.h"
+#include "kernels/decayed_queries.h"
 #include "kernels/key_pack.h"
 #include "kernels/plan.h"
 #include "kernels/tensor.h"
@@ -21,10 +22,12 @@ class PairTiles {
   // Queries of one Fill: rows of `queries` in encoded order, rotated and
   // scaled.
   struct Rows {
-    int64_t first = 0;  // in the item's order
+    int64_t first = 0;   // in the item's order
+    int64_t offset = 0;  // in the tile, a multiple of 16
     int64_t count = 0;
     const float* queries = nullptr;  // [count, stride]
     int64_t stride = 0;
+    DecayedQueries* decayed = nullptr;  // of these; null for pairwise heads
     // Visible columns of each row; pieces that no row sees are left alone.
     const int32_t* begin = nullptr;
     const int32_t* end = nullptr;
@@ -46,6 +49,8 @@ class PairTiles {
   const float* AdvancedQueries(const Piece& piece, Side side);
   const float* AdvancedGroup(const Piece& piece, Side side);
   bool Overlapping(const Piece& piece, float* logits, int64_t stride);
+  void AddFast(const Piece& piece, float* logits, int64_t stride);
+  void Interleave(const Piece& piece, int source, Interleaving* times) const;
   void PairLags(const Piece& piece, int64_t row, float* tau) const;
   void PairByPair(const Piece& piece, float* logits, int64_t stride);
   void Averaged(const Piece& piece, float* logits, int64_t stride);
@@ -55,19 +60,14 @@ class PairTiles {
   const HeadEncoder* head_ = nullptr;
   KeyPack* pack_ = nullptr;
   Rows rows_;
-  std::vector<int> sources_;  // that drive decays
-  std::vector<int> fast_;     // chains of one Overlapping
-  bool sorted_ = true;        // all of them follow the item's order
+  std::vector<int> sources_;      // that drive decays
+  std::vector<int> fast_;         // chains of one Overlapping
+  std::vector<int> fast_decays_;  // those of order 1 and one source
+  bool sorted_ = true;            // all of them follow the item's order
   AlignedBuffer queries_, groups_, moved_, factors_, lags_;
   std::vector<bool> group_done_[2];
-  bool queries_done_[2] = {false, false};
+  bool future_done_ = false;
 };
-
-// Sources of a head's chains and small blocks, ascending; `sorted` tells
-// whether each grows along the item's order (coordinate 0 and learned clocks
-// do).
-std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
-                              bool* sorted);
 
 }  // namespace attnd
 

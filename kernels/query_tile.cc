@@ -67,76 +67,50 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
   if (head != nullptr && head->one_sided() && !head->pairwise()) {
-    decay_sources_ = DecaySources(*encoder, *head, &decays_sorted_);
-    advanced_done_ = false;
+    decayed_.Start(*encoder, pack, place.first, place.rows, queries);
   }
 }
 
-void QueryTile::AdvanceToFirstRow(KeyPack& pack) {
-  if (advanced_done_) return;
-  advanced_done_ = true;
-  const HeadEncoder& head = *pack.head();
-  const int sources = pack.axes().sources();
-  float* advanced = advanced_.Reserve(kMaxTileRows * dim_);
-  moved_.Reserve(kMaxTileRows * dim_);
-  float* factors = factors_.Reserve(FactorCount(head) + sources + kSumLanes);
-  float* tau = factors + FactorCount(head);
-  for (int64_t r = 0; r < place_.rows; ++r) {
-    for (int s = 0; s < sources; ++s) {
-      tau[s] = static_cast<float>(
-          pack.axes().QueryMinusQuery(s, place_.first + r, place_.first));
-    }
-    MakeFactors(head, tau, false, factors);
-    AdvanceQueries(head, factors, queries_.data() + r * dim_, 1, dim_,
-                   advanced + r * dim_);
-  }
-}
-
-// Queries to multiply with the packed keys of one reference; null when those
-// keys do not all lie before the tile's first row.
-const float* QueryTile::QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
-                                   int64_t key) {
-  if (!decays_sorted_) return nullptr;
-  const HeadEncoder& head = *pack.head();
-  const int64_t reference = pack.Reference(key);
-  for (int s : decay_sources_) {
-    if (!(pack.axes().QueryMinusKey(s, place_.first, reference) >= 0)) {
-      return nullptr;
-    }
-  }
-  AdvanceToFirstRow(pack);
-  float* factors = factors_.data();
-  float* tau = factors + FactorCount(head);
-  for (int s = 0; s < pack.axes().sources(); ++s) {
-    tau[s] = static_cast<float>(
-        pack.axes().QueryMinusKey(s, place_.first, reference));
-  }
-  MakeFactors(head, tau, false, factors);
-  float* moved = moved_.data();
-  AdvanceQueries(head, factors, advanced_.data() + first * dim_,
-                 static_cast<int>(rows), dim_, moved);
-  std::fill(moved + rows * dim_, moved + PaddedRows(rows) * dim_, 0.0f);
-  return moved;
+int64_t QueryTile::Width(const KeyPack& pack, int64_t first, int64_t key,
+                         int64_t keys) const {
+  const HeadEncoder* head = pack.head();
+  if (head == nullptr || !head->one_sided()) return TileKeys(keys);
+  const int64_t width =
+      TileKeys(std::min(keys, kReferenceKeys - key % kReferenceKeys));
+  return head->pairwise() || decayed_.After(first, pack.Reference(key))
+             ? width
+             : std::min<int64_t>(width, kKeyBlock);
 }
 
 absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
                                    int64_t rows, int64_t key, int64_t keys) {
   const HeadEncoder* head = pack.head();
-  const float* queries = queries_.data() + first * dim_;
   const bool pairwise = head != nullptr && head->pairwise();
-  if (head != nullptr && head->one_sided() && !pairwise) {
-    queries = QueriesFor(pack, first, rows, key);
+  const float *queries = nullptr, *packed = nullptr;
+  if (head == nullptr || !head->one_sided()) {
+    queries = queries_.data() + first * dim_;
+  } else if (!pairwise && decayed_.After(first, pack.Reference(key))) {
+    queries = decayed_.MovedTo(first, rows, pack.Reference(key));
+  } else if (!pairwise && keys == kKeyBlock &&
+             decayed_.After(first, pack.BlockEnd(key))) {
+    queries = decayed_.MovedTo(first, rows, pack.BlockEnd(key));
+    packed = pack.KeysAtBlockEnd(key);
   }
   if (queries != nullptr && !pairwise) {
-    pack.EnsureKeys(key, key + keys);
+    if (packed == nullptr) {
+      pack.EnsureKeys(key, key + keys);
+      packed = pack.Keys(key);
+    }
     return gemm.QueryKey(PaddedRows(rows), static_cast<int>(keys), dim_,
-                         queries, pack.Keys(key), logits_.data());
+                         queries, packed, logits_.data());
   }
   pairs_.Fill(*plan_, *plan_->encoder(place_.batch), pack,
               {.first = place_.first + first,
+               .offset = first,
                .count = rows,
                .queries = queries_.data() + first * dim_,
                .stride = dim_,
+               .decayed = pairwise ? nullptr : &decayed_,
                .begin = begin_,
                .end = end_},
               key, keys, logits_.data());
@@ -303,9 +277,9 @@ void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
 int64_t QueryTile::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
              (queries_.capacity() + logits_.capacity() + values_.capacity() +
-              sums_.capacity() + raw_.capacity() + table_.capacity() +
-              advanced_.capacity() + moved_.capacity() + factors_.capacity()) +
-         pairs_.scratch_bytes() + bias_.scratch_bytes();
+              sums_.capacity() + raw_.capacity() + table_.capacity()) +
+         decayed_.scratch_bytes() + pairs_.scratch_bytes() +
+         bias_.scratch_bytes();
 }
 
 }  // namespace attnd

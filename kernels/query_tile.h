@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/decayed_queries.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
 #include "kernels/pair_tiles.h"
@@ -39,6 +40,13 @@ class QueryTile {
                        int64_t rows, int64_t key, int64_t keys, bool ragged,
                        const OutputBuffers& out);
 
+  // Keys that rows from `first` on can meet in one product, at most `keys` from
+  // `key` on. Under a one-sided encoding these share a reference; where the
+  // rows are not all after it, blocks are taken one by one, so that those
+  // before the rows are products still.
+  int64_t Width(const KeyPack& pack, int64_t first, int64_t key,
+                int64_t keys) const;
+
   // Divides by the sums and writes output, lse, weights.
   void Finish(const KeyPack& pack, const OutputBuffers& out);
 
@@ -47,9 +55,6 @@ class QueryTile {
  private:
   absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
                           int64_t rows, int64_t key, int64_t keys);
-  const float* QueriesFor(KeyPack& pack, int64_t first, int64_t rows,
-                          int64_t key);
-  void AdvanceToFirstRow(KeyPack& pack);
   void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
                    bool split, const OutputBuffers& out) const;
   bool SeesKey(int64_t i) const;
@@ -62,12 +67,8 @@ class QueryTile {
   TileBias bias_;
   int64_t dim_ = 0, value_dim_ = 0;   // padded
   bool started_[2] = {false, false};  // the half's accumulator holds something
-  // Encoded queries; under a one-sided encoding also Q^ = A(t - r)^T q with r
-  // the first row's time, and Q^ moved to the reference of the keys at hand.
-  AlignedBuffer queries_, advanced_, moved_, factors_;
-  std::vector<int> decay_sources_;
-  bool decays_sorted_ = true;
-  bool advanced_done_ = false;
+  AlignedBuffer queries_;             // encoded
+  DecayedQueries decayed_;
   PairTiles pairs_;
   AbsoluteScratch absolute_scratch_;
   AlignedBuffer logits_, values_, sums_, raw_, table_;

@@ -152,6 +152,7 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
     auto a = hn::Zero(d64), b = hn::Zero(d64);
     for (size_t s = 0; s < sources; ++s) {
       const HeadEncoder::Frequencies& f = head.frequencies()[s];
+      if (!f.turning[p / 16]) continue;
       if (points[s].kind == PhasePoint::Kind::kClock) {
         a = hn::Add(a, ClockWords(&f.turns[p], points[s].real));
         b = hn::Add(b, ClockWords(&f.turns[p + n / 2], points[s].real));
