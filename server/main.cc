@@ -83,7 +83,7 @@ int CheckConfig(const std::string& file) {
   return 0;
 }
 
-int Serve(const std::string& file) {
+int Serve(const std::string& file, double pace) {
   // Before any thread exists, so that all inherit it.
   const sigset_t signals = StopSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
@@ -97,7 +97,7 @@ int Serve(const std::string& file) {
     ReportFaults(config.status());
     return kExitBadConfig;
   }
-  auto server = Server::Start(*config, machine);
+  auto server = Server::Start(*config, machine, {.run_unit = {}, .pace = pace});
   if (!server.ok()) {
     Log(config->effective.log())
         .Error("start failed", {{"message", server.status().message()}});
@@ -122,9 +122,16 @@ int Main(int argc, char** argv) {
                  "check this YAML file, print what would run, and exit")
       ->type_name("FILE")
       ->excludes(serve);
+  double pace = 1;
+  app.add_option("--pace", pace,
+                 "for tests: take F times as long for every unit of work, "
+                 "idling, and predict costs so")
+      ->type_name("F")
+      ->needs(serve)
+      ->check(CLI::Range(1.0, 1e6));
   CLI11_PARSE(app, argc, argv);
   if (!check.empty()) return CheckConfig(check);
-  if (!config.empty()) return Serve(config);
+  if (!config.empty()) return Serve(config, pace);
   std::fprintf(stderr, "%s", app.help().c_str());
   return kExitBadConfig;
 }

@@ -17,6 +17,7 @@
 #include "server/admin.h"
 #include "server/attention_service.h"
 #include "server/grpc_listener.h"
+#include "server/pace.h"
 #include "server/self_test.h"
 
 namespace attnd::server {
@@ -47,6 +48,11 @@ MetricsInfo ToMetricsInfo(const Config& config, const Machine& machine,
   return info;
 }
 
+RunUnitFunction RunUnitOf(const ServerOptions& options) {
+  RunUnitFunction run = options.run_unit ? options.run_unit : RunUnit;
+  return options.pace > 1 ? Paced(std::move(run), options.pace) : run;
+}
+
 }  // namespace
 
 // In the order of construction; destroyed in the reverse one, so that calls and
@@ -56,7 +62,7 @@ struct Server::Parts {
         const CostModel& measured)
       : config(c),
         machine(m),
-        run_unit(options.run_unit ? options.run_unit : RunUnit),
+        run_unit(RunUnitOf(options)),
         log(config.effective.log()),
         encodings(config.effective.encodings(),
                   config.effective.inline_encodings().cache_entries()),
@@ -194,7 +200,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   if (!workspace.ok()) return workspace.status();
   const auto costs = CostModel::Calibrate(**workspace);
   if (!costs.ok()) return costs.status();
-  auto parts = std::make_unique<Parts>(config, machine, options, *costs);
+  auto parts = std::make_unique<Parts>(config, machine, options,
+                                       Paced(*costs, options.pace));
   parts->log.CaptureGrpc();
   if (!config.effective.verification().skip_self_test()) {
     absl::Status tested = SelfTest(parts->encodings, **workspace);

@@ -23,6 +23,8 @@ struct ServerOptions {
   // What computes a unit; empty = the kernels. For tests of slow or failing
   // work: a configuration cannot reach it.
   RunUnitFunction run_unit;
+  // See pace.h; 1 = as fast as it can.
+  double pace = 1;
 };
 
 // One gRPC server and one admin port.
