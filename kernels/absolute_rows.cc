@@ -5,10 +5,16 @@
 namespace attnd {
 namespace {
 
+ItemRows RowsOf(const AttentionProblem& problem, int64_t item) {
+  return attnd::RowsOf(problem.mask, item, problem.query.shape().rows,
+                       problem.key.shape().rows);
+}
+
+// `index` counts in the item.
 AbsoluteTime Place(const TimeAxis& axis, int64_t batch, int64_t row,
-                   int64_t position) {
+                   int64_t index, int64_t position) {
   AbsoluteTime time;
-  time.index = row;
+  time.index = index;
   switch (axis.kind()) {
     case TimeAxis::Kind::kPositions:
       time.ticks = position;
@@ -25,38 +31,36 @@ AbsoluteTime Place(const TimeAxis& axis, int64_t batch, int64_t row,
   return time;
 }
 
-int64_t Length(absl::Span<const int64_t> lengths, int64_t batch, int64_t rows) {
-  return lengths.empty() ? rows : lengths[batch];
-}
-
 }  // namespace
 
-AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t batch,
+AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t item,
                         int64_t row) {
-  const int64_t shift =
-      Length(problem.mask.key_lengths, batch, problem.key.shape().rows) -
-      Length(problem.mask.query_lengths, batch, problem.query.shape().rows);
-  return Place(problem.query_time, batch, row, shift + row);
+  const ItemRows rows = RowsOf(problem, item);
+  const int64_t index = row - rows.first_query;
+  return Place(problem.query_time, rows.batch, row, index,
+               rows.first_position() + index);
 }
 
-AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t batch,
+AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t item,
                       int64_t row) {
-  return Place(problem.key_time, batch, row, row);
+  const ItemRows rows = RowsOf(problem, item);
+  const int64_t index = row - rows.first_key;
+  return Place(problem.key_time, rows.batch, row, index, index);
 }
 
 absl::Status CheckAbsoluteRows(const AttentionProblem& problem,
                                const Encoder& encoder, const ItemGeometry& item,
-                               int64_t batch) {
+                               int64_t number) {
   if (!encoder.absolute().bounded()) return absl::OkStatus();
   std::vector<AbsoluteTime> times;
   for (int64_t i = 0; i < item.query_rows; ++i) {
-    times.push_back(QueryPlace(problem, batch, item.QueryRow(i)));
+    times.push_back(QueryPlace(problem, number, item.QueryRow(i)));
   }
   absl::Status status = encoder.absolute().Check(true, times, "query_time");
   if (!status.ok()) return status;
   times.clear();
   for (int64_t j = 0; j < item.key_rows; ++j) {
-    times.push_back(KeyPlace(problem, batch, item.KeyRow(j)));
+    times.push_back(KeyPlace(problem, number, item.KeyRow(j)));
   }
   return encoder.absolute().Check(false, times, "key_time");
 }

@@ -10,16 +10,17 @@
 
 namespace attnd {
 
-// Time of a row as sent; without times its position, as plan.h counts them.
-AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t batch,
+// Time of a row of the tensors, which belongs to the item, as sent; without
+// times its position, as visibility.h counts them.
+AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t item,
                         int64_t row);
-AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t batch,
+AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t item,
                       int64_t row);
 
 // INVALID_ARGUMENT when an absolute part is not defined at some valid row.
 absl::Status CheckAbsoluteRows(const AttentionProblem& problem,
                                const Encoder& encoder, const ItemGeometry& item,
-                               int64_t batch);
+                               int64_t number);
 
 }  // namespace attnd
 

@@ -34,15 +34,22 @@ struct Walk {
   KeyPack& pack;
   QueryTile& tile;
 
-  absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged) {
+  absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged,
+                   bool prefix) {
     for (int64_t key = keys.begin; key < keys.end;) {
       if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
         return absl::CancelledError("cancelled between tiles");
       }
       const int64_t width = tile.Width(pack, first, key, keys.end - key);
       pack.EnsureValues(key, key + width);
-      absl::Status status =
-          tile.Advance(gemm, pack, first, rows, key, width, ragged, out);
+      absl::Status status = tile.Advance(gemm, pack,
+                                         {.first = first,
+                                          .rows = rows,
+                                          .key = key,
+                                          .keys = width,
+                                          .ragged = ragged,
+                                          .prefix = prefix},
+                                         out);
       if (!status.ok()) return status;
       key += width;
     }
@@ -57,9 +64,15 @@ struct TilePath {
   Interval left[2], right[2];
 };
 
-TilePath FindPath(const ItemGeometry& item, int64_t first, int64_t rows) {
-  const auto begin = [&](int64_t r) { return item.begin[first + r]; };
-  const auto end = [&](int64_t r) { return item.end[first + r]; };
+// Of the keys before the gap (`prefix`), or of all others.
+TilePath FindPath(const ItemGeometry& item, int64_t first, int64_t rows,
+                  bool prefix) {
+  const std::vector<int32_t>& begins =
+      item.gap_end.empty() ? item.begin : item.gap_end;
+  const auto begin = [&](int64_t r) { return prefix ? 0 : begins[first + r]; };
+  const auto end = [&](int64_t r) {
+    return prefix ? item.prefix : item.end[first + r];
+  };
   TilePath path;
   path.full = {BlockUp(begin(rows - 1)), BlockDown(end(0))};
   const bool none = path.full.empty();
@@ -77,23 +90,34 @@ TilePath FindPath(const ItemGeometry& item, int64_t first, int64_t rows) {
   return path;
 }
 
-absl::Status RunTile(Walk& walk, const QueryTile::Place& place) {
-  walk.tile.Start(walk.plan, place, walk.pack);
-  const TilePath path =
-      FindPath(walk.plan.item(place.batch), place.first, place.rows);
-  absl::Status status = walk.Run(0, place.rows, path.full, false);
+absl::Status RunPath(Walk& walk, const TilePath& path, int64_t all_rows,
+                     bool prefix) {
+  absl::Status status = walk.Run(0, all_rows, path.full, false, prefix);
   if (!status.ok()) return status;
-  const bool two = place.rows > kHalf;
+  const bool two = all_rows > kHalf;
   const bool together =
       two && path.left[0] == path.left[1] && path.right[0] == path.right[1];
   for (int h = 0; h < (two && !together ? 2 : 1); ++h) {
     const int64_t first = h * kHalf;
     const int64_t rows =
-        together ? place.rows : std::min(place.rows - first, kHalf);
+        together ? all_rows : std::min(all_rows - first, kHalf);
     for (const Interval& keys : {path.left[h], path.right[h]}) {
-      status = walk.Run(first, rows, keys, true);
+      status = walk.Run(first, rows, keys, true, prefix);
       if (!status.ok()) return status;
     }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status RunTile(Walk& walk, const QueryTile::Place& place) {
+  walk.tile.Start(walk.plan, place, walk.pack);
+  const ItemGeometry& item = walk.plan.item(place.item);
+  for (bool prefix : {true, false}) {
+    if (prefix && item.gap_end.empty()) continue;
+    absl::Status status =
+        RunPath(walk, FindPath(item, place.first, place.rows, prefix),
+                place.rows, prefix);
+    if (!status.ok()) return status;
   }
   walk.tile.Finish(walk.pack, walk.out);
   return absl::OkStatus();
@@ -160,10 +184,10 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
   const FlushDenormals flush;
   const Unit& unit = plan.units()[unit_index];
   const Shape4& q = plan.problem().query.shape();
-  const ItemGeometry& item = plan.item(unit.batch);
+  const ItemGeometry& item = plan.item(unit.item);
   const int64_t group = q.heads / plan.problem().key.shape().heads;
   Workspace::State& state = workspace.state();
-  state.pack.Select(plan, unit.batch, unit.kv_head);
+  state.pack.Select(plan, unit.item, unit.kv_head);
   Walk walk{plan, cancelled, out, *state.gemm, state.pack, state.tile};
   for (int64_t r = 0; r < unit.rows; r += kMaxTileRows) {
     const int64_t first = unit.first_row + r;
@@ -171,14 +195,14 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
     for (int64_t g = 0; g < group; ++g) {
       const int64_t head = unit.kv_head * group + g;
       for (int64_t i = 0; i < rows; ++i) {
-        HideRow(
-            plan,
-            (unit.batch * q.heads + head) * q.rows + item.QueryRow(first + i),
-            out);
+        HideRow(plan,
+                (plan.batch(unit.item) * q.heads + head) * q.rows +
+                    item.QueryRow(first + i),
+                out);
       }
       absl::Status status = RunTile(
           walk,
-          {.batch = unit.batch, .head = head, .first = first, .rows = rows});
+          {.item = unit.item, .head = head, .first = first, .rows = rows});
       if (!status.ok()) return status;
     }
   }
@@ -186,13 +210,16 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
 }
 
 void FillEmptyRows(const Plan& plan, const OutputBuffers& out) {
-  const Shape4& q = plan.problem().query.shape();
-  for (int64_t b = 0; b < q.batch; ++b) {
-    const ItemGeometry& item = plan.item(b);
-    // Valid queries are a prefix of the rows.
-    const int64_t first = item.key_rows == 0 ? 0 : item.query_rows;
-    for (int64_t h = 0; h < q.heads; ++h) {
-      for (int64_t i = first; i < q.rows; ++i) EmptyRow(plan, b, h, i, out);
+  const int64_t heads = plan.problem().query.shape().heads;
+  for (int64_t n = 0; n < plan.items(); ++n) {
+    const ItemGeometry& item = plan.item(n);
+    const ItemRows rows = plan.rows(n);
+    // Valid queries are the first of an item's rows.
+    const int64_t valid = item.key_rows == 0 ? 0 : item.query_rows;
+    for (int64_t h = 0; h < heads; ++h) {
+      for (int64_t i = valid; i < rows.queries; ++i) {
+        EmptyRow(plan, plan.batch(n), h, rows.first_query + i, out);
+      }
     }
   }
 }

@@ -21,13 +21,13 @@ std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
 
 }  // namespace
 
-void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
+void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   axes_.clear();
   head_ = nullptr;
-  const Encoder* encoder = plan.encoder(batch);
+  const Encoder* encoder = plan.encoder(number);
   if (encoder == nullptr) return;
   head_ = &encoder->head(kv_head);
-  const ItemGeometry& item = plan.item(batch);
+  const ItemGeometry& item = plan.item(number);
   for (size_t s = 0; s < encoder->sources().size(); ++s) {
     const Drive& drive = encoder->sources()[s];
     Axis& axis = axes_.emplace_back();
@@ -35,10 +35,11 @@ void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
     if (drive.clock) {
       axis.kind = PhasePoint::Kind::kClock;
       axis.query.own =
-          ClockRows(plan.problem().query_clock, batch, kv_head,
+          ClockRows(plan.problem().query_clock, plan.batch(number), kv_head,
                     drive.clock_channel, item.query_rows, item, true);
-      axis.key.own = ClockRows(plan.problem().key_clock, batch, kv_head,
-                               drive.clock_channel, item.key_rows, item, false);
+      axis.key.own =
+          ClockRows(plan.problem().key_clock, plan.batch(number), kv_head,
+                    drive.clock_channel, item.key_rows, item, false);
       axis.query.real = axis.query.own.data();
       axis.key.real = axis.key.own.data();
       continue;
@@ -59,7 +60,7 @@ void DriveAxes::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
     if (encoder->hf_fp32_angles()) axis.kind = PhasePoint::Kind::kHf;
   }
   points_.resize(head_->frequencies().size());
-  shared_ = plan.shares_phases(batch);
+  shared_ = plan.shares_phases(number);
   if (!shared_ ||
       (identity_ == plan.identity() && item_ == &item && encoder_ == encoder)) {
     return;

@@ -17,7 +17,7 @@ namespace attnd {
 // Borrows from the plan. Differences of int64 ticks are exact (rule N1).
 class DriveAxes {
  public:
-  void Select(const Plan& plan, int64_t batch, int64_t kv_head);
+  void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
   int sources() const { return static_cast<int>(axes_.size()); }
 

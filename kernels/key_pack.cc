@@ -18,20 +18,22 @@ int64_t RoundUpToBlock(int64_t keys) {
 
 }  // namespace
 
-void KeyPack::Select(const Plan& plan, int64_t batch, int64_t kv_head) {
-  if (identity_ == plan.identity() && batch_ == batch && kv_head_ == kv_head) {
+void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
+  if (identity_ == plan.identity() && number_ == number &&
+      kv_head_ == kv_head) {
     plan_ = &plan;
     return;
   }
   identity_ = plan.identity();
   plan_ = &plan;
-  item_ = &plan.item(batch);
-  batch_ = batch;
+  item_ = &plan.item(number);
+  number_ = number;
+  batch_ = plan.batch(number);
   kv_head_ = kv_head;
-  const Encoder* encoder = plan.encoder(batch);
+  const Encoder* encoder = plan.encoder(number);
   head_ = encoder == nullptr ? nullptr : &encoder->head(kv_head);
   if (head_ != nullptr && head_->identity()) head_ = nullptr;
-  axes_.Select(plan, batch, kv_head);
+  axes_.Select(plan, number, kv_head);
   const AttentionProblem& problem = plan.problem();
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(problem.value.shape().cols);
@@ -119,7 +121,7 @@ const float* KeyPack::RawBlock(int64_t first) {
 void KeyPack::EncodeBlock(int64_t first, float* block) {
   const TensorRef& key = plan_->problem().key;
   const int64_t dim = key.shape().cols;
-  const Encoder* encoder = plan_->encoder(batch_);
+  const Encoder* encoder = plan_->encoder(number_);
   const Absolute* absolute = encoder == nullptr || encoder->absolute().empty()
                                  ? nullptr
                                  : &encoder->absolute();
@@ -136,7 +138,7 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
     key.LoadRow(batch_, kv_head_, item_->KeyRow(j), raw);
     if (absolute != nullptr) {
       absolute->AddToRow(false, static_cast<int>(kv_head_),
-                         KeyPlace(plan_->problem(), batch_, item_->KeyRow(j)),
+                         KeyPlace(plan_->problem(), number_, item_->KeyRow(j)),
                          &absolute_scratch_, raw);
     }
     if (cosine != nullptr) axes_.KeyPhases(j, cosine, sine);

@@ -21,8 +21,8 @@ inline constexpr int64_t kReferenceKeys = 128;
 // worker share what is packed; blocks that no tile reads are never packed.
 class KeyPack {
  public:
-  // Starts (or continues) the given head of the plan.
-  void Select(const Plan& plan, int64_t batch, int64_t kv_head);
+  // Starts (or continues) the given head of an item of the plan.
+  void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
   // Packs the values of blocks of 64 keys in [first, last), multiples of 64,
   // that are not packed yet.
@@ -80,8 +80,9 @@ class KeyPack {
   const Plan* plan_ = nullptr;
   const ItemGeometry* item_ = nullptr;
   const HeadEncoder* head_ = nullptr;
-  int64_t batch_ = -1, kv_head_ = -1;
-  int64_t dim_ = 0, value_dim_ = 0;  // padded
+  int64_t number_ = -1, kv_head_ = -1;  // of the item
+  int64_t batch_ = 0;                   // of its tensors
+  int64_t dim_ = 0, value_dim_ = 0;     // padded
   DriveAxes axes_;
   std::vector<State> keys_state_;
   std::vector<bool> values_packed_;

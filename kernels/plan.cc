@@ -19,22 +19,25 @@ constexpr int64_t kMaxSharedPhaseFloats = 128 * 1024;
 bool ItemsDiffer(const AttentionProblem& p) {
   return p.query_time.per_item() || p.key_time.per_item() ||
          !p.mask.query_lengths.empty() || !p.mask.key_lengths.empty() ||
-         !p.mask.key_validity.empty();
+         !p.mask.key_validity.empty() || p.mask.ragged();
 }
 
 // Keys that the tile loop multiplies for rows [i, i + rows), padded to blocks.
 int64_t PaddedKeys(const ItemGeometry& item, int64_t i, int64_t rows) {
-  const int64_t begin = item.begin[i] / kKeyBlock * kKeyBlock;
-  const int64_t end =
-      (item.end[i + rows - 1] + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-  return std::max<int64_t>(0, end - begin);
+  const auto padded = [](int64_t begin, int64_t end) {
+    return std::max<int64_t>(0, (end + kKeyBlock - 1) / kKeyBlock * kKeyBlock -
+                                    begin / kKeyBlock * kKeyBlock);
+  };
+  const int64_t end = item.end[i + rows - 1];
+  if (item.gap_end.empty()) return padded(item.begin[i], end);
+  return padded(0, item.prefix) + padded(item.gap_end[i], end);
 }
 
 // Cuts one head of an item into units of whole tiles.
-void AppendUnits(const ItemGeometry& item, int64_t batch, int64_t kv_head,
+void AppendUnits(const ItemGeometry& item, int64_t number, int64_t kv_head,
                  int64_t flops_per_pair, std::vector<Unit>& units) {
   constexpr int64_t kHalf = kMaxTileRows / 2;
-  Unit unit{.batch = batch, .kv_head = kv_head};
+  Unit unit{.item = number, .kv_head = kv_head};
   for (int64_t i = 0; i < item.query_rows; i += kMaxTileRows) {
     const int64_t rows = std::min<int64_t>(kMaxTileRows, item.query_rows - i);
     int64_t pairs = 0;
@@ -45,7 +48,7 @@ void AppendUnits(const ItemGeometry& item, int64_t batch, int64_t kv_head,
     const int64_t flops = pairs * flops_per_pair;
     if (unit.rows > 0 && unit.flops + flops > kUnitFlops) {
       units.push_back(unit);
-      unit = {.batch = batch, .kv_head = kv_head, .first_row = i};
+      unit = {.item = number, .kv_head = kv_head, .first_row = i};
     }
     unit.rows += rows;
     unit.flops += flops;
@@ -55,28 +58,36 @@ void AppendUnits(const ItemGeometry& item, int64_t batch, int64_t kv_head,
 
 }  // namespace
 
+int64_t ItemCount(const AttentionProblem& problem) {
+  return problem.mask.ragged()
+             ? static_cast<int64_t>(problem.mask.query_offsets.size()) - 1
+             : problem.query.shape().batch;
+}
+
 absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
   if (absl::Status status = CheckProblem(problem); !status.ok()) return status;
   const Shape4 &q = problem.query.shape(), &k = problem.key.shape();
   Plan plan;
   plan.problem_ = problem;
   plan.identity_ = std::make_shared<char>();
-  const int64_t items = q.batch == 0 ? 0 : ItemsDiffer(problem) ? q.batch : 1;
-  for (int64_t b = 0; b < items; ++b) {
+  const int64_t items = plan.items();
+  const int64_t geometries =
+      ItemsDiffer(problem) ? items : std::min<int64_t>(items, 1);
+  for (int64_t n = 0; n < geometries; ++n) {
     absl::StatusOr<ItemGeometry> item = MakeGeometry(
-        problem.query_time, problem.key_time, problem.mask, b, q.rows, k.rows);
+        problem.query_time, problem.key_time, problem.mask, n, q.rows, k.rows);
     if (!item.ok()) return item.status();
     plan.items_.push_back(*std::move(item));
   }
   const int64_t group = q.heads / k.heads;
   const int64_t flops_per_pair =
       2 * group * (PaddedDim(q.cols) + PaddedDim(problem.value.shape().cols));
-  for (int64_t b = 0; b < q.batch; ++b) {
-    absl::Status status = CheckItem(problem, plan.encoder(b), plan.item(b), b);
+  for (int64_t n = 0; n < items; ++n) {
+    absl::Status status = CheckItem(plan, n);
     if (!status.ok()) return status;
-    if (plan.item(b).key_rows == 0) continue;
+    if (plan.item(n).key_rows == 0) continue;
     for (int64_t g = 0; g < k.heads; ++g) {
-      AppendUnits(plan.item(b), b, g, flops_per_pair, plan.units_);
+      AppendUnits(plan.item(n), n, g, flops_per_pair, plan.units_);
     }
   }
   for (const Unit& unit : plan.units_) plan.flops_ += unit.flops;
@@ -96,15 +107,15 @@ int64_t Plan::score_elements() const {
   return lse_elements() * problem_.key.shape().rows;
 }
 
-bool Plan::shares_phases(int64_t batch) const {
-  const Encoder* encoder = this->encoder(batch);
+bool Plan::shares_phases(int64_t item) const {
+  const Encoder* encoder = this->encoder(item);
   if (encoder == nullptr || !encoder->one_generator() ||
       encoder->uses_clock()) {
     return false;
   }
-  const ItemGeometry& item = items_[batch];
+  const ItemGeometry& geometry = this->item(item);
   return 2 * encoder->head(0).table_size() *
-             (item.query_rows + item.key_rows) <=
+             (geometry.query_rows + geometry.key_rows) <=
          kMaxSharedPhaseFloats;
 }
 
@@ -128,7 +139,7 @@ int64_t Plan::workspace_bytes() const {
 int64_t Plan::plan_bytes() const {
   int64_t bytes = static_cast<int64_t>(units_.size() * sizeof(Unit));
   for (const ItemGeometry& item : items_) {
-    bytes += item.query_rows * 20 + item.key_rows * 12;
+    bytes += item.query_rows * 28 + item.key_rows * 12;
   }
   return bytes;
 }

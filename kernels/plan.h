@@ -35,8 +35,8 @@ struct AttentionProblem {
   TimeAxis query_time;  // both axes of the same kind
   TimeAxis key_time;
   std::shared_ptr<const Encoder> encoder;  // null = NoPE
-  // One per batch item instead, for encodings that depend on an item's length;
-  // empty = `encoder` for all. [B]
+  // One per item instead, for encodings that depend on an item's length; empty
+  // = `encoder` for all.
   std::vector<std::shared_ptr<const Encoder>> item_encoders;
   // Learned clocks in units, [B,Hkv,Lq,C] and [B,Hkv,Lk,C], for encodings that
   // name them; shape 0,0,0,0 = none.
@@ -51,6 +51,9 @@ struct AttentionProblem {
   OutputSet outputs;
 };
 
+// Sequences of a packed problem, else its batch.
+int64_t ItemCount(const AttentionProblem& problem);
+
 // Where the answers go; each span is empty or has exactly the size that the
 // plan states. Any alignment of 4 or better.
 struct OutputBuffers {
@@ -61,9 +64,9 @@ struct OutputBuffers {
 };
 
 // One independent piece of work: some query rows (in time order) of the query
-// heads that share one kv head of one batch item.
+// heads that share one kv head of one item.
 struct Unit {
-  int64_t batch = 0;
+  int64_t item = 0;
   int64_t kv_head = 0;
   int64_t first_row = 0;  // in the item's time order
   int64_t rows = 0;
@@ -81,15 +84,26 @@ class Plan {
 
   const AttentionProblem& problem() const { return problem_; }
   absl::Span<const Unit> units() const { return units_; }
-  // Geometry of a batch item: orders and visible intervals.
-  const ItemGeometry& item(int64_t batch) const {
-    return items_[items_.size() == 1 ? 0 : batch];
+  // Items: the batch, or the sequences packed into one.
+  int64_t items() const { return ItemCount(problem_); }
+  // Geometry of an item: orders and visible intervals.
+  const ItemGeometry& item(int64_t item) const {
+    return items_[items_.size() == 1 ? 0 : item];
+  }
+  // Index of the item in the tensors' batch.
+  int64_t batch(int64_t item) const {
+    return problem_.mask.ragged() ? 0 : item;
+  }
+  // Rows of the item in the tensors.
+  ItemRows rows(int64_t item) const {
+    return RowsOf(problem_.mask, item, problem_.query.shape().rows,
+                  problem_.key.shape().rows);
   }
 
-  // Encoder of a batch item; null = NoPE.
-  const Encoder* encoder(int64_t batch) const {
+  // Encoder of an item; null = NoPE.
+  const Encoder* encoder(int64_t item) const {
     return problem_.item_encoders.empty() ? problem_.encoder.get()
-                                          : problem_.item_encoders[batch].get();
+                                          : problem_.item_encoders[item].get();
   }
 
   // Matrix-product operations of all units.
@@ -101,7 +115,7 @@ class Plan {
   // Whether the heads of an item share its phase rows, so that they are
   // computed once: not under clocks or a generator per head, and not in items
   // so long that the rows would push tiles out of a core's cache.
-  bool shares_phases(int64_t batch) const;
+  bool shares_phases(int64_t item) const;
   // Scratch one worker needs to run any unit of this plan, bytes.
   int64_t workspace_bytes() const;
   // Memory the plan itself holds, bytes.
@@ -113,7 +127,7 @@ class Plan {
  private:
   Plan() = default;
   AttentionProblem problem_;
-  std::vector<ItemGeometry> items_;  // one per batch item, or one for all
+  std::vector<ItemGeometry> items_;  // one per item, or one for all
   std::vector<Unit> units_;
   int64_t flops_ = 0;
   std::shared_ptr<const void> identity_;

@@ -90,29 +90,75 @@ absl::Status CheckWindow(const std::optional<T>& bound,
   return Bad(field, absl::StrCat(*bound, ", expected >= 0"));
 }
 
+absl::Status CheckSize(size_t size, size_t expected, absl::string_view field) {
+  if (size == 0 || size == expected) return absl::OkStatus();
+  return Bad(field, absl::StrCat(size, " entries, expected ", expected));
+}
+
+// Offsets of packed items: first 0, last the row count; that they do not fall
+// is checked item by item.
+absl::Status CheckOffsets(absl::Span<const int64_t> offsets, int64_t rows,
+                          absl::string_view field) {
+  if (offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == rows) {
+    return absl::OkStatus();
+  }
+  return Bad(field, absl::StrCat("expected offsets from 0 to ", rows));
+}
+
+absl::Status CheckRagged(const AttentionProblem& p) {
+  const MaskSpec& m = p.mask;
+  if (m.query_offsets.empty() && m.key_offsets.empty()) return absl::OkStatus();
+  if (m.query_offsets.size() != m.key_offsets.size()) {
+    return Bad("mask.key_offsets",
+               absl::StrCat(m.key_offsets.size(), " entries beside ",
+                            m.query_offsets.size(), " query_offsets"));
+  }
+  if (p.query.shape().batch != 1) {
+    return Bad("mask.query_offsets", "packed items need tensors of B = 1");
+  }
+  if (!m.query_lengths.empty() || !m.key_lengths.empty()) {
+    return Bad("mask.query_offsets", "offsets and lengths exclude each other");
+  }
+  absl::Status status =
+      CheckOffsets(m.query_offsets, p.query.shape().rows, "mask.query_offsets");
+  if (!status.ok()) return status;
+  return CheckOffsets(m.key_offsets, p.key.shape().rows, "mask.key_offsets");
+}
+
+absl::Status CheckRanges(const AttentionProblem& p) {
+  const bool real = p.query_time.kind() == TimeAxis::Kind::kReal;
+  for (size_t r = 0; r < p.mask.key_ranges.size(); ++r) {
+    const TimeRange& range = p.mask.key_ranges[r];
+    // False for NaN too.
+    if (real ? range.begin_time <= range.end_time
+             : range.begin_ticks <= range.end_ticks) {
+      continue;
+    }
+    return Bad(absl::StrCat("mask.key_ranges[", r, "]"),
+               "expected begin <= end");
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckMask(const AttentionProblem& p) {
   const MaskSpec& m = p.mask;
+  const auto batch = static_cast<size_t>(p.query.shape().batch);
+  const auto keys = static_cast<size_t>(p.key.shape().rows);
   for (const absl::Status& status :
        {CheckWindow(m.past_ticks, "mask.past_ticks"),
         CheckWindow(m.future_ticks, "mask.future_ticks"),
         CheckWindow(m.past_time, "mask.past_time"),
-        CheckWindow(m.future_time, "mask.future_time")}) {
+        CheckWindow(m.future_time, "mask.future_time"),
+        CheckWindow(m.past_keys, "mask.past_keys"),
+        CheckWindow(m.future_keys, "mask.future_keys"),
+        CheckWindow(std::optional(m.prefix), "mask.prefix"), CheckRagged(p),
+        CheckRanges(p),
+        CheckSize(m.query_lengths.size(), batch, "mask.query_lengths"),
+        CheckSize(m.key_lengths.size(), batch, "mask.key_lengths"),
+        CheckSize(m.key_validity.size(), batch * keys, "mask.key_validity")}) {
     if (!status.ok()) return status;
   }
-  const auto batch = static_cast<size_t>(p.query.shape().batch);
-  const auto check_size = [](size_t size, size_t expected,
-                             absl::string_view field) {
-    if (size == 0 || size == expected) return absl::OkStatus();
-    return Bad(field, absl::StrCat(size, " entries, expected ", expected));
-  };
-  absl::Status status =
-      check_size(m.query_lengths.size(), batch, "mask.query_lengths");
-  if (!status.ok()) return status;
-  status = check_size(m.key_lengths.size(), batch, "mask.key_lengths");
-  if (!status.ok()) return status;
-  return check_size(m.key_validity.size(),
-                    batch * static_cast<size_t>(p.key.shape().rows),
-                    "mask.key_validity");
+  return absl::OkStatus();
 }
 
 absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
@@ -154,10 +200,10 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
 
 absl::Status CheckEncoders(const AttentionProblem& p) {
   if (p.item_encoders.empty()) return CheckEncoder(p, p.encoder.get());
-  if (static_cast<int64_t>(p.item_encoders.size()) != p.query.shape().batch) {
+  if (static_cast<int64_t>(p.item_encoders.size()) != ItemCount(p)) {
     return Bad("encoding",
                absl::StrCat(p.item_encoders.size(), " encoders for ",
-                            p.query.shape().batch, " items"));
+                            ItemCount(p), " items"));
   }
   for (const auto& encoder : p.item_encoders) {
     absl::Status status = CheckEncoder(p, encoder.get());
@@ -195,19 +241,23 @@ std::string TimeText(const ItemGeometry& item, int64_t i, int64_t j) {
 }
 
 // Negative visible lags under an encoding that has none.
-absl::Status CheckOneSided(const ItemGeometry& item, int64_t batch) {
+absl::Status CheckOneSided(const ItemGeometry& item, int64_t number) {
   int64_t bad = 0;
   std::string first;
   for (int64_t i = 0; i < item.query_rows; ++i) {
-    int64_t j = item.end[i] - 1;
-    if (j < item.begin[i] || item.Lag(i, j) >= 0) continue;
-    if (bad++ > 0) continue;
-    while (j > item.begin[i] && item.Lag(i, j - 1) < 0) --j;
-    first = TimeText(item, i, j);
+    // The latest visible key, and from it on down to the first in the future.
+    int64_t j = item.end[i] - 1, offender = -1;
+    for (; j >= item.begin[i] && item.Lag(i, j) < 0; --j) {
+      if (!item.Sees(i, j)) continue;
+      offender = j;
+      if (bad > 0) break;
+    }
+    if (offender < 0) continue;
+    if (bad++ == 0) first = TimeText(item, i, offender);
   }
   if (bad == 0) return absl::OkStatus();
   return Bad("encoding",
-             absl::StrCat("is defined for lag >= 0 only, but in item ", batch,
+             absl::StrCat("is defined for lag >= 0 only, but in item ", number,
                           " ", first, " (", bad,
                           " such queries); set mask.causal to CAUSALITY_TIME "
                           "or two_sided to TWO_SIDED_RULE_ABSOLUTE_LAG"));
@@ -220,7 +270,10 @@ absl::Status CheckBiasValues(const AttentionProblem& p,
       for (int64_t j = item.begin[i]; j < item.end[i]; ++j) {
         const float value =
             BiasElement(p.bias, batch, h, item.QueryRow(i), item.KeyRow(j));
-        if (value < std::numeric_limits<float>::infinity()) continue;
+        if (value < std::numeric_limits<float>::infinity() ||
+            !item.Sees(i, j)) {
+          continue;
+        }
         return Bad("bias", absl::StrCat("element [", batch, ",", h, ",",
                                         item.QueryRow(i), ",", item.KeyRow(j),
                                         "]: ", value,
@@ -280,12 +333,13 @@ absl::Status CheckClockOrder(const AttentionProblem& p, const Encoder& encoder,
                               "falls along time"));
     }
     last_query = u;
-    if (!encoder.absolute_lag() && item.begin[i] < item.end[i] &&
-        keys[item.end[i] - 1] > u) {
-      return Bad("query_clock",
-                 absl::StrCat(where(item.QueryRow(i)), u,
-                              " lies before the clock of a visible key, ",
-                              keys[item.end[i] - 1]));
+    if (encoder.absolute_lag()) continue;
+    for (int64_t j = item.end[i]; j-- > item.begin[i] && keys[j] > u;) {
+      if (!item.Sees(i, j)) continue;
+      return Bad(
+          "query_clock",
+          absl::StrCat(where(item.QueryRow(i)), u,
+                       " lies before the clock of a visible key, ", keys[j]));
     }
   }
   return absl::OkStatus();
@@ -341,16 +395,19 @@ absl::Status CheckProblem(const AttentionProblem& problem) {
   return absl::OkStatus();
 }
 
-absl::Status CheckItem(const AttentionProblem& problem, const Encoder* encoder,
-                       const ItemGeometry& item, int64_t batch) {
+absl::Status CheckItem(const Plan& plan, int64_t number) {
+  const AttentionProblem& problem = plan.problem();
+  const Encoder* encoder = plan.encoder(number);
+  const ItemGeometry& item = plan.item(number);
+  const int64_t batch = plan.batch(number);
   if (encoder != nullptr) {
     if (encoder->one_sided()) {
-      absl::Status status = CheckOneSided(item, batch);
+      absl::Status status = CheckOneSided(item, number);
       if (!status.ok()) return status;
     }
     absl::Status status = CheckDrives(problem, *encoder, item, batch);
     if (!status.ok()) return status;
-    status = CheckAbsoluteRows(problem, *encoder, item, batch);
+    status = CheckAbsoluteRows(problem, *encoder, item, number);
     if (!status.ok()) return status;
     if (encoder->gate_weights().any()) {
       status = CheckGates(problem.gates, item, batch);

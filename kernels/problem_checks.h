@@ -11,11 +11,10 @@ namespace attnd {
 // field, what was expected and what came.
 absl::Status CheckProblem(const AttentionProblem& problem);
 
-// Everything that needs the geometry of one batch item: negative visible lags
-// under a one-sided encoding (first pair and count), learned clocks that run
-// backwards or are not finite, a bias of NaN or +inf where visible.
-absl::Status CheckItem(const AttentionProblem& problem, const Encoder* encoder,
-                       const ItemGeometry& item, int64_t batch);
+// Everything that needs the geometry of one item of the plan: negative visible
+// lags under a one-sided encoding (first pair and count), learned clocks that
+// run backwards or are not finite, a bias of NaN or +inf where visible.
+absl::Status CheckItem(const Plan& plan, int64_t item);
 
 }  // namespace attnd
 

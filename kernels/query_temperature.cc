@@ -24,7 +24,8 @@ double TemperatureFactor(const QueryTemperature& temperature,
                          const TickRatio& ratio, const ItemGeometry& item,
                          int64_t i) {
   if (!temperature.llama4) {
-    const double n = std::max(item.end[i] - item.begin[i], 1);
+    const auto n =
+        static_cast<double>(std::max<int64_t>(item.VisibleKeys(i), 1));
     return std::max(1.0, std::log(n) / std::log(temperature.length));
   }
   const long double step = std::floor(

@@ -22,12 +22,13 @@ constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   const AttentionProblem& problem = plan.problem();
   plan_ = &plan;
-  item_ = &plan.item(place.batch);
+  item_ = &plan.item(place.item);
   place_ = place;
+  batch_ = plan.batch(place.item);
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(problem.value.shape().cols);
-  const Encoder* encoder = plan.encoder(place.batch);
-  bias_.Start(plan, place.batch, place.head, place.first, place.rows);
+  const Encoder* encoder = plan.encoder(place.item);
+  bias_.Start(plan, place.item, place.head, place.first, place.rows);
   started_[0] = started_[1] = false;
 
   float* queries = queries_.Reserve(kMaxTileRows * dim_);
@@ -48,11 +49,11 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
   for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.first + r;
-    problem.query.LoadRow(place.batch, place.head, item_->QueryRow(i), raw);
+    problem.query.LoadRow(batch_, place.head, item_->QueryRow(i), raw);
     if (absolute) {
       encoder->absolute().AddToRow(
           true, static_cast<int>(place.head / group),
-          QueryPlace(problem, place.batch, item_->QueryRow(i)),
+          QueryPlace(problem, place.item, item_->QueryRow(i)),
           &absolute_scratch_, raw);
     }
     float scale = problem.scale;
@@ -82,67 +83,77 @@ int64_t QueryTile::Width(const KeyPack& pack, int64_t first, int64_t key,
              : std::min<int64_t>(width, kKeyBlock);
 }
 
-absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
-                                   int64_t rows, int64_t key, int64_t keys) {
+absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
+                                   const Step& step) {
   const HeadEncoder* head = pack.head();
   const bool pairwise = head != nullptr && head->pairwise();
   const float *queries = nullptr, *packed = nullptr;
   if (head == nullptr || !head->one_sided()) {
-    queries = queries_.data() + first * dim_;
-  } else if (!pairwise && decayed_.After(first, pack.Reference(key))) {
-    queries = decayed_.MovedTo(first, rows, pack.Reference(key));
-  } else if (!pairwise && keys == kKeyBlock &&
-             decayed_.After(first, pack.BlockEnd(key))) {
-    queries = decayed_.MovedTo(first, rows, pack.BlockEnd(key));
-    packed = pack.KeysAtBlockEnd(key);
+    queries = queries_.data() + step.first * dim_;
+  } else if (!pairwise &&
+             decayed_.After(step.first, pack.Reference(step.key))) {
+    queries = decayed_.MovedTo(step.first, step.rows, pack.Reference(step.key));
+  } else if (!pairwise && step.keys == kKeyBlock &&
+             decayed_.After(step.first, pack.BlockEnd(step.key))) {
+    queries = decayed_.MovedTo(step.first, step.rows, pack.BlockEnd(step.key));
+    packed = pack.KeysAtBlockEnd(step.key);
   }
   if (queries != nullptr && !pairwise) {
     if (packed == nullptr) {
-      pack.EnsureKeys(key, key + keys);
-      packed = pack.Keys(key);
+      pack.EnsureKeys(step.key, step.key + step.keys);
+      packed = pack.Keys(step.key);
     }
-    return gemm.QueryKey(PaddedRows(rows), static_cast<int>(keys), dim_,
-                         queries, packed, logits_.data());
+    return gemm.QueryKey(PaddedRows(step.rows), static_cast<int>(step.keys),
+                         dim_, queries, packed, logits_.data());
   }
-  pairs_.Fill(*plan_, *plan_->encoder(place_.batch), pack,
-              {.first = place_.first + first,
-               .offset = first,
-               .count = rows,
-               .queries = queries_.data() + first * dim_,
+  pairs_.Fill(*plan_, *plan_->encoder(place_.item), pack,
+              {.first = place_.first + step.first,
+               .offset = step.first,
+               .count = step.rows,
+               .queries = queries_.data() + step.first * dim_,
                .stride = dim_,
                .decayed = pairwise ? nullptr : &decayed_,
                .begin = begin_,
                .end = end_},
-              key, keys, logits_.data());
+              step.key, step.keys, logits_.data());
   // Rows of padding take part in the next product: keep them finite.
-  std::fill(logits_.data() + rows * keys,
-            logits_.data() + PaddedRows(rows) * keys, 0.0f);
+  std::fill(logits_.data() + step.rows * step.keys,
+            logits_.data() + PaddedRows(step.rows) * step.keys, 0.0f);
   return absl::OkStatus();
 }
 
-absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
-                                int64_t rows, int64_t key, int64_t keys,
-                                bool ragged, const OutputBuffers& out) {
-  const int padded = PaddedRows(rows);
-  const int width = static_cast<int>(keys);
-  float* logits = logits_.data();
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = place_.first + first + r;
+void QueryTile::FindColumns(const Step& step) {
+  for (int64_t r = 0; r < step.rows; ++r) {
+    const int64_t i = place_.first + step.first + r;
+    int64_t begin = item_->begin[i], end = item_->end[i];
+    if (step.prefix) {
+      end = item_->prefix;
+    } else if (!item_->gap_end.empty()) {
+      begin = item_->gap_end[i];
+    }
     begin_[r] = static_cast<int32_t>(
-        std::clamp<int64_t>(item_->begin[i] - key, 0, keys));
+        std::clamp<int64_t>(begin - step.key, 0, step.keys));
     end_[r] =
-        static_cast<int32_t>(std::clamp<int64_t>(item_->end[i] - key, 0, keys));
+        static_cast<int32_t>(std::clamp<int64_t>(end - step.key, 0, step.keys));
   }
-  absl::Status status = FillLogits(gemm, pack, first, rows, key, keys);
+}
+
+absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
+                                const OutputBuffers& out) {
+  const auto [first, rows, key, keys, ragged, prefix] = step;
+  float* logits = logits_.data();
+  FindColumns(step);
+  absl::Status status = FillLogits(gemm, pack, step);
   if (!status.ok()) return status;
   const bool split = bias_.Apply(first, rows, key, keys, begin_, end_, logits);
+  if (!item_->row_limit.empty()) HideLaterRows(step);
   if (!out.scores.empty() || !out.weights.empty()) {
-    WriteScores(first, rows, key, keys, split, out);
+    WriteScores(step, split, out);
   }
 
   const SoftmaxTile tile{.logits = logits,
                          .rows = static_cast<int>(rows),
-                         .stride = width,
+                         .stride = static_cast<int>(keys),
                          .begin = ragged ? begin_ : nullptr,
                          .end = ragged ? end_ : nullptr,
                          .column_bias = split ? bias_.column() : nullptr,
@@ -161,13 +172,28 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
   if (rows > kHalf) started_[1] = true;
   if (value_dim_ == 0) return absl::OkStatus();
   // Rows beyond `rows` hold products of zero queries: finite, and never read.
-  return gemm.WeightValue(padded, width, value_dim_, logits, pack.Values(key),
-                          accumulate, values);
+  return gemm.WeightValue(PaddedRows(rows), static_cast<int>(keys), value_dim_,
+                          logits, pack.Values(key), accumulate, values);
 }
 
-void QueryTile::WriteScores(int64_t first, int64_t rows, int64_t key,
-                            int64_t keys, bool split,
+// Causality by index where times do not follow the rows. Assigned, not added:
+// what is hidden may be NaN.
+void QueryTile::HideLaterRows(const Step& step) {
+  for (int64_t r = 0; r < step.rows; ++r) {
+    const int32_t limit = item_->row_limit[place_.first + step.first + r];
+    float* row = logits_.data() + r * step.keys;
+    for (int64_t c = begin_[r]; c < end_[r]; ++c) {
+      const int64_t j = step.key + c;
+      if (j >= item_->prefix && item_->KeyRow(j) >= limit) {
+        row[c] = kMinusInfinity;
+      }
+    }
+  }
+}
+
+void QueryTile::WriteScores(const Step& step, bool split,
                             const OutputBuffers& out) const {
+  const auto [first, rows, key, keys, ragged, prefix] = step;
   const int64_t width = plan_->problem().key.shape().rows;
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t i = place_.first + first + r;
@@ -193,7 +219,7 @@ void QueryTile::WriteScores(int64_t first, int64_t rows, int64_t key,
 
 int64_t QueryTile::RowIndex(int64_t row) const {
   const Shape4& q = plan_->problem().query.shape();
-  return (place_.batch * q.heads + place_.head) * q.rows +
+  return (batch_ * q.heads + place_.head) * q.rows +
          item_->QueryRow(place_.first + row);
 }
 
@@ -207,9 +233,8 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
     const int64_t i = place_.first + r;
     const int64_t query_row = item_->QueryRow(i);
     const int64_t output_row =
-        heads_outer
-            ? RowIndex(r)
-            : (place_.batch * q.rows + query_row) * q.heads + place_.head;
+        heads_outer ? RowIndex(r)
+                    : (batch_ * q.rows + query_row) * q.heads + place_.head;
     float* row =
         out.output.empty() ? discarded : out.output.data() + output_row * dim;
     float sum = NormaliseRow(values_.data() + r * value_dim_,
@@ -235,21 +260,24 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
       float* weights = out.weights.data() + RowIndex(r) * width;
       WeightsFromLogits(weights, width, max_[r], sum, weights);
       for (int64_t j = item_->begin[i]; overflown && j < item_->end[i]; ++j) {
-        weights[item_->KeyRow(j)] = sum;
+        if (Sees(i, j)) weights[item_->KeyRow(j)] = sum;
       }
     }
   }
 }
 
-// A key that neither interval nor a bias of -inf hides.
-bool QueryTile::SeesKey(int64_t i) const {
+// Neither the mask nor a bias of -inf hides the key.
+bool QueryTile::Sees(int64_t i, int64_t j) const {
   const TensorRef& bias = plan_->problem().bias;
-  if (bias.shape() == Shape4{}) return item_->begin[i] < item_->end[i];
+  return item_->Sees(i, j) &&
+         (bias.shape() == Shape4{} ||
+          BiasElement(bias, batch_, place_.head, item_->QueryRow(i),
+                      item_->KeyRow(j)) != kMinusInfinity);
+}
+
+bool QueryTile::SeesKey(int64_t i) const {
   for (int64_t j = item_->begin[i]; j < item_->end[i]; ++j) {
-    if (BiasElement(bias, place_.batch, place_.head, item_->QueryRow(i),
-                    item_->KeyRow(j)) != kMinusInfinity) {
-      return true;
-    }
+    if (Sees(i, j)) return true;
   }
   return false;
 }
@@ -257,19 +285,12 @@ bool QueryTile::SeesKey(int64_t i) const {
 void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
                               float* out) const {
   const int64_t i = place_.first + row;
-  const auto hidden = [&](int32_t j) {
-    return !(plan_->problem().bias.shape() == Shape4{}) &&
-           BiasElement(plan_->problem().bias, place_.batch, place_.head,
-                       item_->QueryRow(i), item_->KeyRow(j)) == kMinusInfinity;
-  };
   for (size_t c = 0; c < pack.non_finite().size(); ++c) {
     const std::vector<int32_t>& keys = pack.non_finite()[c];
     const auto end = std::lower_bound(keys.begin(), keys.end(), item_->end[i]);
-    for (auto it = std::lower_bound(keys.begin(), end, item_->begin[i]);
-         it != end; ++it) {
-      if (hidden(*it)) continue;
+    const auto begin = std::lower_bound(keys.begin(), end, item_->begin[i]);
+    if (std::any_of(begin, end, [&](int32_t j) { return Sees(i, j); })) {
       out[c] = std::numeric_limits<float>::quiet_NaN();
-      break;
     }
   }
 }

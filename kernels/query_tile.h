@@ -24,7 +24,7 @@ class QueryTile {
  public:
   // Where the rows stand. `first` counts in the item's time order.
   struct Place {
-    int64_t batch = 0;
+    int64_t item = 0;
     int64_t head = 0;  // query head
     int64_t first = 0;
     int64_t rows = 0;  // 1 to kMaxTileRows
@@ -34,10 +34,17 @@ class QueryTile {
   void Start(const Plan& plan, const Place& place, KeyPack& pack);
 
   // Rows [first, first + rows) of the tile against keys [key, key + keys) of
-  // the pack; keys is a TileKeys value, rows starts at 0 or 64. When `ragged`,
-  // rows see only part of the keys. Scores go to `out` if it wants them.
-  absl::Status Advance(TileGemm& gemm, KeyPack& pack, int64_t first,
-                       int64_t rows, int64_t key, int64_t keys, bool ragged,
+  // the pack.
+  struct Step {
+    int64_t first = 0;  // 0 or 64
+    int64_t rows = 0;
+    int64_t key = 0;
+    int64_t keys = 0;     // a TileKeys value
+    bool ragged = false;  // rows see only part of the keys
+    bool prefix = false;  // before the gap (visibility.h), else behind it
+  };
+  // Scores go to `out` if it wants them.
+  absl::Status Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
                        const OutputBuffers& out);
 
   // Keys that rows from `first` on can meet in one product, at most `keys` from
@@ -53,10 +60,12 @@ class QueryTile {
   int64_t scratch_bytes() const;
 
  private:
-  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, int64_t first,
-                          int64_t rows, int64_t key, int64_t keys);
-  void WriteScores(int64_t first, int64_t rows, int64_t key, int64_t keys,
-                   bool split, const OutputBuffers& out) const;
+  void FindColumns(const Step& step);
+  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
+  void HideLaterRows(const Step& step);
+  void WriteScores(const Step& step, bool split,
+                   const OutputBuffers& out) const;
+  bool Sees(int64_t i, int64_t j) const;
   bool SeesKey(int64_t i) const;
   void MarkNonFinite(const KeyPack& pack, int64_t row, float* out) const;
   int64_t RowIndex(int64_t row) const;  // in [B,Hq,Lq]
@@ -64,6 +73,7 @@ class QueryTile {
   const Plan* plan_ = nullptr;
   const ItemGeometry* item_ = nullptr;
   Place place_;
+  int64_t batch_ = 0;  // of the item's tensors
   TileBias bias_;
   int64_t dim_ = 0, value_dim_ = 0;   // padded
   bool started_[2] = {false, false};  // the half's accumulator holds something

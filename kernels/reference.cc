@@ -14,7 +14,6 @@
 namespace attnd {
 namespace {
 
-using reference::Lag;
 using reference::PairBias;
 using reference::PairGenerator;
 using reference::PairRules;
@@ -60,18 +59,15 @@ std::vector<double> WithAbsolute(std::vector<double> row,
 }
 
 // The factor of query_temperature.h, from the rules.
-double Temperature(const AttentionProblem& problem, const Encoder* encoder,
-                   const PairRules& rules, int64_t i) {
+double Temperature(const Encoder* encoder, const PairRules& rules, int64_t i) {
   if (encoder == nullptr || !encoder->spec().temperature) return 1;
   const QueryTemperature& t = *encoder->spec().temperature;
   int64_t visible = 0;
   double elapsed = -kInfinity;  // since the first valid key, in units
-  for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
-    if (!rules.Valid(i, j)) continue;
-    const Lag lag = rules.LagOf(i, j);
-    if (rules.InTime(lag)) ++visible;
-    elapsed =
-        std::max(elapsed, lag.rounded * encoder->ratio().units_per_tick());
+  for (int64_t j : rules.order()) {
+    if (rules.Sees(i, j)) ++visible;
+    elapsed = std::max(
+        elapsed, rules.LagOf(i, j).rounded * encoder->ratio().units_per_tick());
   }
   if (!t.llama4) {
     return visible == 0 ? 1
@@ -81,25 +77,25 @@ double Temperature(const AttentionProblem& problem, const Encoder* encoder,
   return steps < 0 ? 1 : 1 + t.scale * std::log1p(steps);
 }
 
-// Scores of one query row against every key of its batch item.
-void ScoreRows(const AttentionProblem& problem, int64_t b, int64_t i,
-               const std::vector<HeadRow>& heads) {
-  const PairRules rules(problem, b);
+// Scores of one query row against every key of its item.
+void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
+               int64_t item, int64_t i, const std::vector<HeadRow>& heads) {
+  const int64_t b = rules.batch();
   const Encoder* encoder = problem.item_encoders.empty()
                                ? problem.encoder.get()
-                               : problem.item_encoders[b].get();
-  const PairBias biases(problem, encoder, b, rules);
+                               : problem.item_encoders[item].get();
+  const PairBias biases(problem, encoder, rules);
   const size_t group = heads.size() / problem.key.shape().heads;
-  const double temperature = Temperature(problem, encoder, rules, i);
+  const double temperature = Temperature(encoder, rules, i);
   for (size_t g = 0; g < heads.size() / group; ++g) {
     PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g));
     std::vector<double> moved, size;
     for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
-      if (!rules.Valid(i, j) || !rules.InTime(rules.LagOf(i, j))) continue;
+      if (!rules.Sees(i, j)) continue;
       generator.Turn(rules, i, j);
       generator.Apply(
           WithAbsolute(Row(problem.key, b, static_cast<int64_t>(g), j), encoder,
-                       false, static_cast<int>(g), KeyPlace(problem, b, j)),
+                       false, static_cast<int>(g), KeyPlace(problem, item, j)),
           moved, size);
       for (size_t h = g * group; h < (g + 1) * group; ++h) {
         const HeadRow& row = heads[h];
@@ -107,7 +103,7 @@ void ScoreRows(const AttentionProblem& problem, int64_t b, int64_t i,
         double dot = 0, dot_size = 0, bias_size = 0;
         const std::vector<double> query =
             WithAbsolute(row.query, encoder, true, static_cast<int>(g),
-                         QueryPlace(problem, b, i));
+                         QueryPlace(problem, item, i));
         for (size_t c = 0; c < moved.size(); ++c) {
           dot += query[c] * moved[c];
           dot_size += std::abs(query[c]) * size[c];
@@ -168,8 +164,11 @@ absl::StatusOr<ReferenceAnswer> ReferenceAttention(
   answer.weights.resize(rows * k.rows);
   answer.logit_size.resize(rows);
   answer.value_size.resize(rows);
-  for (int64_t b = 0; b < q.batch; ++b) {
+  for (int64_t item = 0; item < ItemCount(problem); ++item) {
+    const PairRules rules(problem, item);
+    const int64_t b = rules.batch();
     for (int64_t i = 0; i < q.rows; ++i) {
+      if (!rules.ValidQuery(i)) continue;
       std::vector<HeadRow> heads;
       for (int64_t h = 0; h < q.heads; ++h) {
         const int64_t r = (b * q.heads + h) * q.rows + i;
@@ -179,7 +178,7 @@ absl::StatusOr<ReferenceAnswer> ReferenceAttention(
                          answer.weights.data() + r * k.rows,
                          &answer.logit_size[r], &answer.value_size[r]});
       }
-      ScoreRows(problem, b, i, heads);
+      ScoreRows(problem, rules, item, i, heads);
       for (int64_t h = 0; h < q.heads; ++h) {
         AverageRow(problem.value, b, h / (q.heads / k.heads), heads[h]);
       }

@@ -108,16 +108,11 @@ void PairGenerator::Apply(const std::vector<double>& key,
 }
 
 PairBias::PairBias(const AttentionProblem& problem, const Encoder* encoder,
-                   int64_t batch, const PairRules& rules)
-    : problem_(problem), encoder_(encoder), batch_(batch), rules_(rules) {
-  for (int64_t j = 0; j < rules.keys(); ++j) {
-    if (rules.ValidKey(j)) order_.push_back(j);
-  }
-  std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {
-    const Lag lag = rules.KeyLag(a, b);
-    return lag.ticks < 0 || (lag.ticks == 0 && lag.rest < 0);
-  });
-}
+                   const PairRules& rules)
+    : problem_(problem),
+      encoder_(encoder),
+      batch_(rules.batch()),
+      rules_(rules) {}
 
 double PairBias::At(int64_t head, int64_t i, int64_t j, double* size) const {
   *size = 0;
@@ -129,10 +124,11 @@ double PairBias::At(int64_t head, int64_t i, int64_t j, double* size) const {
   *size += std::abs(bias);
   if (!encoder_->lag_bias().empty()) {
     const bool exact = problem_.query_time.kind() != TimeAxis::Kind::kReal;
-    const LagPoint point{.exact = exact,
-                         .ticks = static_cast<int64_t>(lag.ticks),
-                         .real = lag.rounded,
-                         .elapsed = rules_.LagOf(i, order_.front()).rounded};
+    const LagPoint point{
+        .exact = exact,
+        .ticks = static_cast<int64_t>(lag.ticks),
+        .real = lag.rounded,
+        .elapsed = rules_.LagOf(i, rules_.order().front()).rounded};
     const double term = encoder_->lag_bias().Exact(h, point);
     bias += term;
     *size += std::abs(term);
@@ -164,8 +160,9 @@ double PairBias::Gates(int64_t head, int64_t i, int64_t j) const {
   const bool past = pair.ticks > 0 || (pair.ticks == 0 && pair.rest >= 0);
   long double sum = 0;
   bool after_key = false;
-  for (size_t n = 0; n < order_.size(); ++n) {
-    const int64_t l = order_[n];
+  const std::vector<int64_t>& order = rules_.order();
+  for (size_t n = 0; n < order.size(); ++n) {
+    const int64_t l = order[n];
     const Lag lag = rules_.LagOf(i, l);
     const bool until_query = lag.ticks > 0 || (lag.ticks == 0 && lag.rest >= 0);
     const bool between =
@@ -173,7 +170,7 @@ double PairBias::Gates(int64_t head, int64_t i, int64_t j) const {
     if (between) {
       float gate;
       problem_.gates.LoadRow(batch_, head, l, &gate);
-      const double gap = n == 0 ? 0 : rules_.KeyLag(l, order_[n - 1]).rounded;
+      const double gap = n == 0 ? 0 : rules_.KeyLag(l, order[n - 1]).rounded;
       sum += static_cast<long double>(gate) *
              (weights.per_key + weights.per_tick * gap);
     }

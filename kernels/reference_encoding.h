@@ -39,7 +39,7 @@ class PairGenerator {
 class PairBias {
  public:
   PairBias(const AttentionProblem& problem, const Encoder* encoder,
-           int64_t batch, const PairRules& rules);
+           const PairRules& rules);
   double At(int64_t head, int64_t i, int64_t j, double* size) const;
 
  private:
@@ -49,7 +49,6 @@ class PairBias {
   const Encoder* encoder_;
   int64_t batch_;
   const PairRules& rules_;
-  std::vector<int64_t> order_;  // valid keys in (time, index) order
 };
 
 }  // namespace attnd::reference

@@ -2,8 +2,10 @@
 #ifndef ATTND_KERNELS_REFERENCE_PAIRS_H_
 #define ATTND_KERNELS_REFERENCE_PAIRS_H_
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <vector>
 
 #include "kernels/plan.h"
 
@@ -30,24 +32,61 @@ inline Lag TickLag(int64_t query, int64_t key) {
   return {ticks, 0, static_cast<double>(ticks)};
 }
 
-// The rules of MaskSpec for one batch item, pair by pair.
+// The rules of MaskSpec for one item, pair by pair. Rows are those of the
+// tensors.
 class PairRules {
  public:
-  PairRules(const AttentionProblem& problem, int64_t batch)
-      : problem_(problem), mask_(problem.mask), batch_(batch) {
-    const int64_t rows = problem.query.shape().rows;
-    keys_ = problem.key.shape().rows;
-    nq_ = mask_.query_lengths.empty() ? rows : mask_.query_lengths[batch];
-    nk_ = mask_.key_lengths.empty() ? keys_ : mask_.key_lengths[batch];
+  PairRules(const AttentionProblem& problem, int64_t item)
+      : problem_(problem),
+        mask_(problem.mask),
+        keys_(problem.key.shape().rows) {
+    if (mask_.query_offsets.empty()) {
+      batch_ = item;
+      nq_ = mask_.query_lengths.empty() ? problem.query.shape().rows
+                                        : mask_.query_lengths[item];
+      nk_ = mask_.key_lengths.empty() ? keys_ : mask_.key_lengths[item];
+    } else {
+      first_query_ = mask_.query_offsets[item];
+      first_key_ = mask_.key_offsets[item];
+      nq_ = mask_.query_offsets[item + 1] - first_query_;
+      nk_ = mask_.key_offsets[item + 1] - first_key_;
+    }
+    for (int64_t j = 0; j < keys_; ++j) {
+      if (ValidKey(j)) order_.push_back(j);
+    }
+    std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {
+      return Before(KeyLag(a, b));
+    });
+    place_.resize(keys_);
+    for (size_t n = 0; n < order_.size(); ++n) {
+      place_[order_[n]] = static_cast<int64_t>(n);
+    }
   }
 
-  bool Valid(int64_t i, int64_t j) const { return i < nq_ && ValidKey(j); }
+  int64_t batch() const { return batch_; }
+  bool ValidQuery(int64_t i) const {
+    return i >= first_query_ && i < first_query_ + nq_;
+  }
+  bool ValidKey(int64_t j) const {
+    return j >= first_key_ && j < first_key_ + nk_ &&
+           (mask_.key_validity.empty() ||
+            mask_.key_validity[batch_ * keys_ + j] != 0) &&
+           InRanges(j);
+  }
+  // Valid keys in (time, index) order.
+  const std::vector<int64_t>& order() const { return order_; }
+
+  bool Sees(int64_t i, int64_t j) const {
+    if (!ValidQuery(i) || !ValidKey(j)) return false;
+    return place_[j] < mask_.prefix ||
+           (InTime(LagOf(i, j)) && InCount(i, j) && InIndex(i, j));
+  }
 
   Lag LagOf(int64_t i, int64_t j, int coordinate = 0) const {
     const TimeAxis &query = problem_.query_time, &key = problem_.key_time;
     switch (query.kind()) {
       case TimeAxis::Kind::kPositions:
-        return TickLag(nk_ - nq_ + i, j);
+        return TickLag(nk_ - nq_ + i - first_query_, j - first_key_);
       case TimeAxis::Kind::kTicks:
         return TickLag(query.Ticks(batch_, i, coordinate),
                        key.Ticks(batch_, j, coordinate));
@@ -72,11 +111,10 @@ class PairRules {
     return {};
   }
 
-  bool ValidKey(int64_t j) const {
-    return j < nk_ && (mask_.key_validity.empty() ||
-                       mask_.key_validity[batch_ * keys_ + j] != 0);
+ private:
+  static bool Before(const Lag& lag) {
+    return lag.ticks < 0 || (lag.ticks == 0 && lag.rest < 0);
   }
-  int64_t keys() const { return keys_; }
 
   bool InTime(const Lag& lag) const {
     if (problem_.query_time.kind() == TimeAxis::Kind::kReal) {
@@ -85,7 +123,6 @@ class PairRules {
     return Holds(lag.ticks, mask_.past_ticks, mask_.future_ticks);
   }
 
- private:
   template <typename T, typename Bound>
   bool Holds(T lag, Bound past, Bound future) const {
     if (mask_.causal && (mask_.strict ? lag <= 0 : lag < 0)) return false;
@@ -93,9 +130,43 @@ class PairRules {
     return !future || lag >= -static_cast<T>(*future);
   }
 
+  // Windows in keys: the key is the n-th at or before the query, or after it.
+  bool InCount(int64_t i, int64_t j) const {
+    if (!mask_.past_keys && !mask_.future_keys) return true;
+    int64_t behind = 0;  // keys at or before the query
+    for (int64_t l : order_) behind += Before(LagOf(i, l)) ? 0 : 1;
+    if (place_[j] < behind) {
+      return !mask_.past_keys || behind - place_[j] <= *mask_.past_keys;
+    }
+    return !mask_.future_keys || place_[j] - behind < *mask_.future_keys;
+  }
+
+  bool InIndex(int64_t i, int64_t j) const {
+    if (!mask_.causal_index) return true;
+    const int64_t corner = i - first_query_ + nk_ - nq_;
+    return mask_.strict ? j - first_key_ < corner : j - first_key_ <= corner;
+  }
+
+  bool InRanges(int64_t j) const {
+    const TimeAxis& key = problem_.key_time;
+    return mask_.key_ranges.empty() ||
+           std::any_of(mask_.key_ranges.begin(), mask_.key_ranges.end(),
+                       [&](const TimeRange& range) {
+                         if (key.kind() == TimeAxis::Kind::kReal) {
+                           const double t = key.Real(batch_, j);
+                           return range.begin_time <= t && t <= range.end_time;
+                         }
+                         const int64_t t = key.kind() == TimeAxis::Kind::kTicks
+                                               ? key.Ticks(batch_, j)
+                                               : j - first_key_;
+                         return range.begin_ticks <= t && t <= range.end_ticks;
+                       });
+  }
+
   const AttentionProblem& problem_;
   const MaskSpec& mask_;
-  int64_t batch_, keys_, nq_, nk_;
+  int64_t keys_, batch_ = 0, first_query_ = 0, first_key_ = 0, nq_, nk_;
+  std::vector<int64_t> order_, place_;
 };
 
 }  // namespace attnd::reference

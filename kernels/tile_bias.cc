@@ -4,16 +4,17 @@
 
 namespace attnd {
 
-void TileBias::Start(const Plan& plan, int64_t batch, int64_t head,
+void TileBias::Start(const Plan& plan, int64_t number, int64_t head,
                      int64_t first, int64_t rows) {
   const AttentionProblem& problem = plan.problem();
-  const bool same_head = plan_ == &plan && batch_ == batch && head_ == head &&
+  const bool same_head = plan_ == &plan && number_ == number && head_ == head &&
                          identity_ == plan.identity();
   plan_ = &plan;
   identity_ = plan.identity();
-  item_ = &plan.item(batch);
-  encoder_ = plan.encoder(batch);
-  batch_ = batch;
+  item_ = &plan.item(number);
+  encoder_ = plan.encoder(number);
+  number_ = number;
+  batch_ = plan.batch(number);
   head_ = head;
   first_ = first;
   all_rows_ = rows;
@@ -29,7 +30,7 @@ void TileBias::Start(const Plan& plan, int64_t batch, int64_t head,
   }
   has_gates_ = encoder_->gate_weights().any();
   if (has_gates_ && !same_head) {
-    gates_.Start(*item_, encoder_->gate_weights(), problem.gates, batch, head);
+    gates_.Start(*item_, encoder_->gate_weights(), problem.gates, batch_, head);
   }
   if (!encoder_->lag_bias().empty()) {
     encoder_->lag_bias().StartRows(*item_, first, rows, &lags_);
@@ -38,7 +39,7 @@ void TileBias::Start(const Plan& plan, int64_t batch, int64_t head,
     raw_.resize(problem.query.shape().cols);
     query_factors_.resize(rows);
     for (int64_t r = 0; r < rows; ++r) {
-      problem.query.LoadRow(batch, head, item_->QueryRow(first + r),
+      problem.query.LoadRow(batch_, head, item_->QueryRow(first + r),
                             raw_.data());
       query_factors_[r] = encoder_->endpoint_bias().QueryFactor(h, raw_.data());
     }

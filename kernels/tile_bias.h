@@ -20,8 +20,8 @@ namespace attnd {
 // softmax adds on the fly; everything else is added to the logits in place.
 class TileBias {
  public:
-  // Queries [first, first + rows) of the item's order under query head `head`.
-  void Start(const Plan& plan, int64_t batch, int64_t head, int64_t first,
+  // Queries [first, first + rows) of an item's order under query head `head`.
+  void Start(const Plan& plan, int64_t item, int64_t head, int64_t first,
              int64_t rows);
 
   bool empty() const { return !any_; }
@@ -49,7 +49,8 @@ class TileBias {
   const Plan* plan_ = nullptr;
   const ItemGeometry* item_ = nullptr;
   const Encoder* encoder_ = nullptr;
-  int64_t batch_ = 0, head_ = 0, first_ = 0, all_rows_ = 0;
+  int64_t number_ = 0, batch_ = 0;  // of the item, of its tensors
+  int64_t head_ = 0, first_ = 0, all_rows_ = 0;
   bool any_ = false, has_tensor_ = false, has_gates_ = false;
   LinearBias linear_;
   CumulativeBias gates_;

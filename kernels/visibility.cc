@@ -7,32 +7,40 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/key_intervals.h"
 
 namespace attnd {
 namespace {
 
 constexpr uint64_t kMaxSpan = INT64_MAX;
 
-absl::StatusOr<int64_t> ValidRows(absl::Span<const int64_t> lengths,
-                                  absl::string_view field, int64_t batch,
-                                  int64_t rows) {
-  if (lengths.empty()) return rows;
-  const int64_t length = lengths[batch];
-  if (length < 0 || length > rows) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        field, "[", batch, "]: ", length, ", expected 0 to ", rows));
-  }
-  return length;
+absl::Status CheckLength(absl::Span<const int64_t> lengths,
+                         absl::string_view field, int64_t item, int64_t rows) {
+  if (lengths.empty()) return absl::OkStatus();
+  const int64_t length = lengths[item];
+  if (length >= 0 && length <= rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, "[", item, "]: ", length, ", expected 0 to ", rows));
 }
 
-std::vector<int32_t> ValidKeys(const MaskSpec& mask, int64_t batch,
-                               int64_t key_rows, int64_t length) {
+absl::Status CheckOffsets(absl::Span<const int64_t> offsets,
+                          absl::string_view field, int64_t item, int64_t rows) {
+  if (offsets.empty()) return absl::OkStatus();
+  const int64_t begin = offsets[item], end = offsets[item + 1];
+  if (begin >= 0 && begin <= end && end <= rows) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(field, "[", item + 1, "]: ", end, " after ", begin,
+                   ", expected not to fall, 0 to ", rows));
+}
+
+std::vector<int32_t> ValidKeys(const MaskSpec& mask, const ItemRows& rows,
+                               int64_t key_rows) {
   std::vector<int32_t> valid;
-  valid.reserve(length);
+  valid.reserve(rows.key_length);
   const char* validity = mask.key_validity.empty()
                              ? nullptr
-                             : mask.key_validity.data() + batch * key_rows;
-  for (int64_t j = 0; j < length; ++j) {
+                             : mask.key_validity.data() + rows.batch * key_rows;
+  for (int64_t j = rows.first_key; j < rows.first_key + rows.key_length; ++j) {
     if (validity == nullptr || validity[j] != 0) {
       valid.push_back(static_cast<int32_t>(j));
     }
@@ -138,33 +146,30 @@ absl::StatusOr<double> RealReference(const std::vector<double>& queries,
   return low;
 }
 
-// Bounds on the lag in the axis' representation.
-template <typename T>
-struct LagBounds {
-  std::optional<T> past, future;
-  bool causal, strict;
+bool InRange(const TimeRange& range, int64_t t) {
+  return range.begin_ticks <= t && t <= range.end_ticks;
+}
+bool InRange(const TimeRange& range, double t) {
+  return range.begin_time <= t && t <= range.end_time;
+}
 
-  bool TooOld(T lag) const { return past && lag > *past; }
-  bool TooNew(T lag) const {
-    if (causal && (strict ? !(lag > 0) : lag < 0)) return true;
-    return future && lag < -*future;
-  }
-};
-
-// Lags fall with the key and rise with the query, so both borders only advance.
+// Leaves the keys that lie in some range.
 template <typename T>
-void FindIntervals(const std::vector<T>& queries, const std::vector<T>& keys,
-                   const LagBounds<T>& bounds, ItemGeometry& item) {
-  const auto n = static_cast<int32_t>(keys.size());
-  int32_t begin = 0, end = 0;
-  item.begin.reserve(queries.size());
-  item.end.reserve(queries.size());
-  for (T t : queries) {
-    while (end < n && !bounds.TooNew(t - keys[end])) ++end;
-    while (begin < n && bounds.TooOld(t - keys[begin])) ++begin;
-    item.begin.push_back(std::min(begin, end));
-    item.end.push_back(end);
+void KeepRanges(const std::vector<TimeRange>& ranges,
+                std::vector<int32_t>& rows, std::vector<T>& times) {
+  if (ranges.empty()) return;
+  size_t kept = 0;
+  for (size_t j = 0; j < rows.size(); ++j) {
+    const T t = times[j];
+    if (std::none_of(ranges.begin(), ranges.end(),
+                     [t](const TimeRange& r) { return InRange(r, t); })) {
+      continue;
+    }
+    rows[kept] = rows[j];
+    times[kept++] = t;
   }
+  rows.resize(kept);
+  times.resize(kept);
 }
 
 bool IsIdentity(const std::vector<int32_t>& rows) {
@@ -210,17 +215,21 @@ absl::Status AddCoordinates(const TimeAxis& query_time,
 template <typename T>
 absl::StatusOr<ItemGeometry> Build(const TimeAxis& query_time,
                                    const TimeAxis& key_time,
-                                   const LagBounds<T>& bounds, int64_t batch,
-                                   std::vector<int32_t> queries,
-                                   std::vector<int32_t> keys,
-                                   int64_t first_position) {
+                                   const MaskSpec& mask, const ItemRows& rows,
+                                   int64_t number, std::vector<int32_t> queries,
+                                   std::vector<int32_t> keys) {
   std::vector<T> query_times, key_times;
   query_times.reserve(queries.size());
   key_times.reserve(keys.size());
   for (int32_t i : queries) {
-    query_times.push_back(Time<T>(query_time, batch, i, first_position + i));
+    query_times.push_back(
+        Time<T>(query_time, rows.batch, i,
+                rows.first_position() + i - rows.first_query));
   }
-  for (int32_t j : keys) key_times.push_back(Time<T>(key_time, batch, j, j));
+  for (int32_t j : keys) {
+    key_times.push_back(Time<T>(key_time, rows.batch, j, j - rows.first_key));
+  }
+  KeepRanges(mask.key_ranges, keys, key_times);
   SortByTime(queries, query_times);
   SortByTime(keys, key_times);
 
@@ -228,64 +237,92 @@ absl::StatusOr<ItemGeometry> Build(const TimeAxis& query_time,
   item.query_rows = static_cast<int64_t>(queries.size());
   item.key_rows = static_cast<int64_t>(keys.size());
   if constexpr (std::is_same_v<T, int64_t>) {
-    absl::Status status = Rebase(query_times, key_times, batch);
+    absl::Status status = Rebase(query_times, key_times, number);
     if (!status.ok()) return status;
-  } else {
-    absl::StatusOr<double> reference =
-        RealReference(query_times, key_times, batch);
-    if (!reference.ok()) return reference.status();
-    item.real_reference = *reference;
-  }
-  FindIntervals(query_times, key_times, bounds, item);
-  absl::Status further =
-      AddCoordinates<T>(query_time, key_time, batch, queries, keys, item);
-  if (!further.ok()) return further;
-  if (!IsIdentity(queries)) item.query_order = std::move(queries);
-  if (!IsIdentity(keys)) item.key_order = std::move(keys);
-  if constexpr (std::is_same_v<T, int64_t>) {
     item.query_ticks = std::move(query_times);
     item.key_ticks = std::move(key_times);
   } else {
+    absl::StatusOr<double> reference =
+        RealReference(query_times, key_times, number);
+    if (!reference.ok()) return reference.status();
     item.exact = false;
+    item.real_reference = *reference;
     item.query_real = std::move(query_times);
     item.key_real = std::move(key_times);
   }
+  absl::Status further =
+      AddCoordinates<T>(query_time, key_time, rows.batch, queries, keys, item);
+  if (!further.ok()) return further;
+  if (!IsIdentity(queries)) item.query_order = std::move(queries);
+  if (!IsIdentity(keys)) item.key_order = std::move(keys);
+  FindIntervals(mask, rows, item);
   return item;
 }
 
 }  // namespace
 
+ItemRows RowsOf(const MaskSpec& mask, int64_t item, int64_t query_rows,
+                int64_t key_rows) {
+  if (mask.ragged()) {
+    const int64_t queries =
+        mask.query_offsets[item + 1] - mask.query_offsets[item];
+    const int64_t keys = mask.key_offsets[item + 1] - mask.key_offsets[item];
+    return {.first_query = mask.query_offsets[item],
+            .queries = queries,
+            .first_key = mask.key_offsets[item],
+            .keys = keys,
+            .query_length = queries,
+            .key_length = keys};
+  }
+  const auto length = [item](absl::Span<const int64_t> lengths, int64_t rows) {
+    return lengths.empty() ? rows : lengths[item];
+  };
+  return {.batch = item,
+          .queries = query_rows,
+          .keys = key_rows,
+          .query_length = length(mask.query_lengths, query_rows),
+          .key_length = length(mask.key_lengths, key_rows)};
+}
+
+int64_t ItemGeometry::VisibleKeys(int64_t i) const {
+  if (row_limit.empty()) {
+    const int64_t gap = gap_end.empty() ? 0 : std::max(0, gap_end[i] - prefix);
+    return end[i] - begin[i] - gap;
+  }
+  int64_t count = 0;
+  for (int64_t j = begin[i]; j < end[i]; ++j) count += Sees(i, j) ? 1 : 0;
+  return count;
+}
+
 absl::StatusOr<ItemGeometry> MakeGeometry(const TimeAxis& query_time,
                                           const TimeAxis& key_time,
-                                          const MaskSpec& mask, int64_t batch,
+                                          const MaskSpec& mask, int64_t item,
                                           int64_t query_rows,
                                           int64_t key_rows) {
-  absl::StatusOr<int64_t> query_length =
-      ValidRows(mask.query_lengths, "mask.query_lengths", batch, query_rows);
-  if (!query_length.ok()) return query_length.status();
-  absl::StatusOr<int64_t> key_length =
-      ValidRows(mask.key_lengths, "mask.key_lengths", batch, key_rows);
-  if (!key_length.ok()) return key_length.status();
-  std::vector<int32_t> queries(*query_length);
-  std::iota(queries.begin(), queries.end(), 0);
-  std::vector<int32_t> keys = ValidKeys(mask, batch, key_rows, *key_length);
-
-  absl::Status status = CheckFinite(query_time, "query_time", batch, queries);
-  if (!status.ok()) return status;
-  status = CheckFinite(key_time, "key_time", batch, keys);
-  if (!status.ok()) return status;
-
-  const int64_t first_position = *key_length - *query_length;
-  if (query_time.kind() == TimeAxis::Kind::kReal) {
-    const LagBounds<double> bounds{mask.past_time, mask.future_time,
-                                   mask.causal, mask.strict};
-    return Build<double>(query_time, key_time, bounds, batch,
-                         std::move(queries), std::move(keys), first_position);
+  for (const absl::Status& status :
+       {CheckLength(mask.query_lengths, "mask.query_lengths", item, query_rows),
+        CheckLength(mask.key_lengths, "mask.key_lengths", item, key_rows),
+        CheckOffsets(mask.query_offsets, "mask.query_offsets", item,
+                     query_rows),
+        CheckOffsets(mask.key_offsets, "mask.key_offsets", item, key_rows)}) {
+    if (!status.ok()) return status;
   }
-  const LagBounds<int64_t> bounds{mask.past_ticks, mask.future_ticks,
-                                  mask.causal, mask.strict};
-  return Build<int64_t>(query_time, key_time, bounds, batch, std::move(queries),
-                        std::move(keys), first_position);
+  const ItemRows rows = RowsOf(mask, item, query_rows, key_rows);
+  std::vector<int32_t> queries(rows.query_length);
+  std::iota(queries.begin(), queries.end(),
+            static_cast<int32_t>(rows.first_query));
+  std::vector<int32_t> keys = ValidKeys(mask, rows, key_rows);
+
+  absl::Status status =
+      CheckFinite(query_time, "query_time", rows.batch, queries);
+  if (!status.ok()) return status;
+  status = CheckFinite(key_time, "key_time", rows.batch, keys);
+  if (!status.ok()) return status;
+  const auto build = query_time.kind() == TimeAxis::Kind::kReal
+                         ? Build<double>
+                         : Build<int64_t>;
+  return build(query_time, key_time, mask, rows, item, std::move(queries),
+               std::move(keys));
 }
 
 }  // namespace attnd

@@ -84,8 +84,8 @@ TEST(Plan, UnitsCoverEveryRowOfEveryHeadOnce) {
       EXPECT_GT(unit.rows, 0);
       flops += unit.flops;
       for (int64_t i = 0; i < unit.rows; ++i) {
-        ++covered.at((unit.batch * 2 + unit.kv_head) * queries +
-                     unit.first_row + i);
+        ++covered.at((unit.item * 2 + unit.kv_head) * queries + unit.first_row +
+                     i);
       }
     }
     EXPECT_EQ(covered, std::vector<int>(covered.size(), 1)) << queries;

@@ -134,6 +134,15 @@ std::string ProblemSpec::Describe() const {
   if (future_ticks) absl::StrAppend(&text, " future ", *future_ticks);
   if (past_time) absl::StrAppend(&text, " past ", *past_time);
   if (future_time) absl::StrAppend(&text, " future ", *future_time);
+  if (causal_index) absl::StrAppend(&text, " causal by index");
+  if (past_keys) absl::StrAppend(&text, " past keys ", *past_keys);
+  if (future_keys) absl::StrAppend(&text, " future keys ", *future_keys);
+  if (prefix > 0) absl::StrAppend(&text, " prefix ", prefix);
+  if (!key_ranges.empty())
+    absl::StrAppend(&text, " ranges ", key_ranges.size());
+  if (!query_offsets.empty()) {
+    absl::StrAppend(&text, " packed ", query_offsets.size() - 1);
+  }
   if (!query_lengths.empty()) absl::StrAppend(&text, " query_lengths");
   if (!key_lengths.empty()) absl::StrAppend(&text, " key_lengths");
   if (!key_validity.empty()) absl::StrAppend(&text, " validity");
@@ -247,16 +256,25 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
 
   owned.query_lengths_ = spec.query_lengths;
   owned.key_lengths_ = spec.key_lengths;
+  owned.query_offsets_ = spec.query_offsets;
+  owned.key_offsets_ = spec.key_offsets;
   owned.validity_ = spec.key_validity;
   problem.mask = {.causal = spec.causal,
                   .strict = spec.strict,
+                  .causal_index = spec.causal_index,
                   .past_ticks = spec.past_ticks,
                   .future_ticks = spec.future_ticks,
                   .past_time = spec.past_time,
                   .future_time = spec.future_time,
+                  .past_keys = spec.past_keys,
+                  .future_keys = spec.future_keys,
+                  .prefix = spec.prefix,
                   .query_lengths = owned.query_lengths_,
                   .key_lengths = owned.key_lengths_,
-                  .key_validity = owned.validity_};
+                  .query_offsets = owned.query_offsets_,
+                  .key_offsets = owned.key_offsets_,
+                  .key_validity = owned.validity_,
+                  .key_ranges = spec.key_ranges};
   problem.scale = spec.scale;
   return owned;
 }

@@ -72,7 +72,12 @@ struct ProblemSpec {
   bool causal = false, strict = false;
   std::optional<int64_t> past_ticks, future_ticks;
   std::optional<double> past_time, future_time;
+  bool causal_index = false;
+  std::optional<int64_t> past_keys, future_keys;
+  int64_t prefix = 0;
+  std::vector<TimeRange> key_ranges;
   std::vector<int64_t> query_lengths, key_lengths;
+  std::vector<int64_t> query_offsets, key_offsets;
   std::vector<char> key_validity;
 
   Shape4 bias_shape;
@@ -104,6 +109,7 @@ class OwnedProblem {
   std::vector<char> query_, key_, value_, bias_, query_time_, key_time_;
   std::vector<char> query_clock_, key_clock_, gates_;
   std::vector<int64_t> query_lengths_, key_lengths_;
+  std::vector<int64_t> query_offsets_, key_offsets_;
   std::vector<char> validity_;
 };
 

@@ -93,6 +93,34 @@ void SetRandomMask(Random& random, ProblemSpec& spec) {
   }
 }
 
+// Offsets of `items` items over `rows` rows, some of them empty.
+std::vector<int64_t> RandomOffsets(Random& random, int64_t items,
+                                   int64_t rows) {
+  std::vector<int64_t> offsets = {0, rows};
+  for (int64_t n = 1; n < items; ++n) {
+    offsets.push_back(random.Integer(0, rows));
+  }
+  std::sort(offsets.begin(), offsets.end());
+  return offsets;
+}
+
+std::vector<TimeRange> RandomRanges(Random& random, const ProblemSpec& spec) {
+  std::vector<TimeRange> ranges(random.Integer(1, 3));
+  for (TimeRange& range : ranges) {
+    const int64_t a = random.Integer(0, spec.keys - 1);
+    const int64_t b = random.Integer(0, spec.keys - 1);
+    range = {.begin_ticks = std::min(a, b), .end_ticks = std::max(a, b)};
+    if (spec.kind == Kind::kTicks) {
+      range.begin_ticks = std::min(spec.key_ticks[a], spec.key_ticks[b]);
+      range.end_ticks = std::max(spec.key_ticks[a], spec.key_ticks[b]);
+    } else if (spec.kind == Kind::kReal) {
+      range.begin_time = std::min(spec.key_real[a], spec.key_real[b]);
+      range.end_time = std::max(spec.key_real[a], spec.key_real[b]);
+    }
+  }
+  return ranges;
+}
+
 void SetRandomBias(Random& random, ProblemSpec& spec) {
   const auto extent = [&](int64_t full) { return random.Coin() ? full : 1; };
   Shape4& s = spec.bias_shape;
@@ -196,6 +224,39 @@ ProblemSpec RandomProblem(uint64_t seed, const RandomLimits& limits) {
     }
     alibi.two_sided = !spec.causal;
     spec.encoding->biases.emplace_back(alibi);
+  }
+  return spec;
+}
+
+ProblemSpec RandomMaskedProblem(uint64_t seed, const RandomLimits& limits) {
+  ProblemSpec spec = RandomProblem(seed, limits);
+  Random random(seed ^ 0x6d61736b);
+  if (random.Integer(0, 2) == 0) {
+    spec.causal_index = true;
+    spec.causal = random.Coin();
+  }
+  if (random.Integer(0, 2) == 0) {
+    spec.past_keys = random.Integer(0, random.Coin() ? 9 : spec.keys);
+  }
+  if (random.Integer(0, 3) == 0) {
+    spec.future_keys = random.Integer(0, random.Coin() ? 9 : spec.keys);
+  }
+  if (random.Integer(0, 2) == 0) {
+    spec.prefix = random.Integer(1, random.Coin() ? 9 : spec.keys + 3);
+  }
+  if (random.Integer(0, 3) == 0) spec.key_ranges = RandomRanges(random, spec);
+  if (spec.batch == 1 && random.Coin()) {
+    spec.query_lengths.clear();
+    spec.key_lengths.clear();
+    const int64_t items = random.Integer(1, 4);
+    spec.query_offsets = RandomOffsets(random, items, spec.queries);
+    spec.key_offsets = RandomOffsets(random, items, spec.keys);
+  }
+  // Keys of the future are visible under most of these.
+  if (spec.encoding) {
+    for (BiasTerm& bias : spec.encoding->biases) {
+      std::get<AlibiTerm>(bias).two_sided = true;
+    }
   }
   return spec;
 }

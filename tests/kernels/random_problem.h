@@ -19,6 +19,10 @@ struct RandomLimits {
 // A problem that Plan::Make takes.
 ProblemSpec RandomProblem(uint64_t seed, const RandomLimits& limits = {});
 
+// The same with every mask that there is: causality by index, windows in keys,
+// prefix, ranges of time, packed items.
+ProblemSpec RandomMaskedProblem(uint64_t seed, const RandomLimits& limits = {});
+
 // Random times of `kind` for all rows, irregular and with ties. Ticks are ns
 // within about `span` units of 1 s from an epoch; reals are seconds.
 void SetRandomTimes(Random& random, TimeAxis::Kind kind, bool per_item,
