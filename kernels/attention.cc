@@ -1,8 +1,10 @@
 #include "kernels/attention.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "kernels/float_mode.h"
 #include "kernels/gemm.h"
@@ -23,38 +25,6 @@ struct Interval {
   int64_t begin = 0, end = 0;
   bool empty() const { return begin >= end; }
   friend bool operator==(const Interval&, const Interval&) = default;
-};
-
-// Rows of a tile on their way through one interval of keys.
-struct Walk {
-  const Plan& plan;
-  const std::atomic<bool>* cancelled;
-  const OutputBuffers& out;
-  TileGemm& gemm;
-  KeyPack& pack;
-  QueryTile& tile;
-
-  absl::Status Run(int64_t first, int64_t rows, Interval keys, bool ragged,
-                   bool prefix) {
-    for (int64_t key = keys.begin; key < keys.end;) {
-      if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
-        return absl::CancelledError("cancelled between tiles");
-      }
-      const int64_t width = tile.Width(pack, first, key, keys.end - key);
-      pack.EnsureValues(key, key + width);
-      absl::Status status = tile.Advance(gemm, pack,
-                                         {.first = first,
-                                          .rows = rows,
-                                          .key = key,
-                                          .keys = width,
-                                          .ragged = ragged,
-                                          .prefix = prefix},
-                                         out);
-      if (!status.ok()) return status;
-      key += width;
-    }
-    return absl::OkStatus();
-  }
 };
 
 // What one tile has to visit: keys that all rows see in full blocks, and for
@@ -90,36 +60,97 @@ TilePath FindPath(const ItemGeometry& item, int64_t first, int64_t rows,
   return path;
 }
 
-absl::Status RunPath(Walk& walk, const TilePath& path, int64_t all_rows,
-                     bool prefix) {
-  absl::Status status = walk.Run(0, all_rows, path.full, false, prefix);
-  if (!status.ok()) return status;
-  const bool two = all_rows > kHalf;
-  const bool together =
-      two && path.left[0] == path.left[1] && path.right[0] == path.right[1];
-  for (int h = 0; h < (two && !together ? 2 : 1); ++h) {
-    const int64_t first = h * kHalf;
-    const int64_t rows =
-        together ? all_rows : std::min(all_rows - first, kHalf);
-    for (const Interval& keys : {path.left[h], path.right[h]}) {
-      status = walk.Run(first, rows, keys, true, prefix);
-      if (!status.ok()) return status;
-    }
+// What takes a tile through the keys.
+struct Walk {
+  const Plan& plan;
+  const std::atomic<bool>* cancelled;
+  const OutputBuffers& out;
+  TileGemm& gemm;
+  KeyPack& pack;
+  QueryTile& tile;
+  std::vector<QueryTile::Step>& steps;
+
+  void AddSteps(const QueryTile::Step& rows, Interval keys);
+  void AddPath(const TilePath& path, int64_t rows, bool prefix);
+  void NearestFirst(const QueryTile::Place& place);
+  absl::Status Run(const QueryTile::Place& place, UnitStats* stats);
+};
+
+void Walk::AddSteps(const QueryTile::Step& rows, Interval keys) {
+  for (int64_t key = keys.begin; key < keys.end;) {
+    QueryTile::Step& step = steps.emplace_back(rows);
+    step.key = key;
+    // Whether keys may be left out is told block by block.
+    step.keys = tile.prunes()
+                    ? kKeyBlock
+                    : tile.Width(pack, rows.first, key, keys.end - key);
+    key += step.keys;
   }
-  return absl::OkStatus();
 }
 
-absl::Status RunTile(Walk& walk, const QueryTile::Place& place) {
-  walk.tile.Start(walk.plan, place, walk.pack);
-  const ItemGeometry& item = walk.plan.item(place.item);
+void Walk::AddPath(const TilePath& path, int64_t rows, bool prefix) {
+  QueryTile::Step step{.rows = rows, .prefix = prefix};
+  AddSteps(step, path.full);
+  const bool two = rows > kHalf;
+  const bool together =
+      two && path.left[0] == path.left[1] && path.right[0] == path.right[1];
+  step.ragged = true;
+  for (int h = 0; h < (two && !together ? 2 : 1); ++h) {
+    step.first = h * kHalf;
+    step.rows = together ? rows : std::min(rows - step.first, kHalf);
+    AddSteps(step, path.left[h]);
+    AddSteps(step, path.right[h]);
+  }
+}
+
+// What weighs most comes first, so that the rest can be told to weigh little.
+void Walk::NearestFirst(const QueryTile::Place& place) {
+  const ItemGeometry& item = plan.item(place.item);
+  const int64_t middle = place.first + place.rows / 2;
+  const auto count = [](const auto& times, auto time) {
+    return std::lower_bound(times.begin(), times.end(), time) - times.begin();
+  };
+  const int64_t now = item.exact
+                          ? count(item.key_ticks, item.query_ticks[middle])
+                          : count(item.key_real, item.query_real[middle]);
+  const auto distance = [now](const QueryTile::Step& step) {
+    return std::abs(2 * (step.key - now) + step.keys);
+  };
+  std::stable_sort(steps.begin(), steps.end(),
+                   [&](const QueryTile::Step& a, const QueryTile::Step& b) {
+                     return distance(a) < distance(b);
+                   });
+}
+
+absl::Status Walk::Run(const QueryTile::Place& place, UnitStats* stats) {
+  const ItemGeometry& item = plan.item(place.item);
+  tile.Start(plan, place, pack);
+  steps.clear();
   for (bool prefix : {true, false}) {
     if (prefix && item.gap_end.empty()) continue;
-    absl::Status status =
-        RunPath(walk, FindPath(item, place.first, place.rows, prefix),
-                place.rows, prefix);
-    if (!status.ok()) return status;
+    AddPath(FindPath(item, place.first, place.rows, prefix), place.rows,
+            prefix);
   }
-  walk.tile.Finish(walk.pack, walk.out);
+  if (tile.prunes()) NearestFirst(place);
+  int64_t done = 0;  // tiles of 64 by 64
+  for (const QueryTile::Step& step : steps) {
+    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
+      return absl::CancelledError("cancelled between tiles");
+    }
+    if (tile.Prune(step)) continue;
+    pack.EnsureValues(step.key, step.key + step.keys);
+    absl::Status status = tile.Advance(gemm, pack, step, out);
+    if (!status.ok()) return status;
+    done += BlockUp(step.rows) / kHalf * (step.keys / kKeyBlock);
+  }
+  tile.Finish(pack, out);
+  if (stats != nullptr) {
+    stats->skipped_tiles +=
+        BlockUp(place.rows) / kHalf * (BlockUp(pack.key_rows()) / kKeyBlock) -
+        done;
+    stats->lost_mass_bound =
+        std::max(stats->lost_mass_bound, tile.lost_mass_bound());
+  }
   return absl::OkStatus();
 }
 
@@ -160,6 +191,7 @@ struct Workspace::State {
   std::unique_ptr<TileGemm> gemm;
   KeyPack pack;
   QueryTile tile;
+  std::vector<QueryTile::Step> steps;
 };
 
 Workspace::Workspace() : state_(std::make_unique<State>()) {}
@@ -180,15 +212,17 @@ int64_t Workspace::scratch_bytes() const {
 
 absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
                      const OutputBuffers& out,
-                     const std::atomic<bool>* cancelled) {
+                     const std::atomic<bool>* cancelled, UnitStats* stats) {
   const FlushDenormals flush;
+  if (stats != nullptr) *stats = {};
   const Unit& unit = plan.units()[unit_index];
   const Shape4& q = plan.problem().query.shape();
   const ItemGeometry& item = plan.item(unit.item);
   const int64_t group = q.heads / plan.problem().key.shape().heads;
   Workspace::State& state = workspace.state();
   state.pack.Select(plan, unit.item, unit.kv_head);
-  Walk walk{plan, cancelled, out, *state.gemm, state.pack, state.tile};
+  Walk walk{plan,       cancelled,  out,        *state.gemm,
+            state.pack, state.tile, state.steps};
   for (int64_t r = 0; r < unit.rows; r += kMaxTileRows) {
     const int64_t first = unit.first_row + r;
     const int64_t rows = std::min<int64_t>(kMaxTileRows, unit.rows - r);
@@ -200,9 +234,9 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
                     item.QueryRow(first + i),
                 out);
       }
-      absl::Status status = RunTile(
-          walk,
-          {.item = unit.item, .head = head, .first = first, .rows = rows});
+      absl::Status status = walk.Run(
+          {.item = unit.item, .head = head, .first = first, .rows = rows},
+          stats);
       if (!status.ok()) return status;
     }
   }
@@ -225,13 +259,18 @@ void FillEmptyRows(const Plan& plan, const OutputBuffers& out) {
 }
 
 absl::Status RunAll(const Plan& plan, Workspace& workspace,
-                    const OutputBuffers& out) {
+                    const OutputBuffers& out, UnitStats* stats) {
   FillEmptyRows(plan, out);
+  UnitStats all;
   const auto units = static_cast<int64_t>(plan.units().size());
   for (int64_t unit = 0; unit < units; ++unit) {
-    absl::Status status = RunUnit(plan, unit, workspace, out);
+    UnitStats one;
+    absl::Status status = RunUnit(plan, unit, workspace, out, nullptr, &one);
     if (!status.ok()) return status;
+    all.skipped_tiles += one.skipped_tiles;
+    all.lost_mass_bound = std::max(all.lost_mass_bound, one.lost_mass_bound);
   }
+  if (stats != nullptr) *stats = all;
   return absl::OkStatus();
 }
 

@@ -38,24 +38,35 @@ class Workspace {
   std::unique_ptr<State> state_;
 };
 
+// What running a unit did. Tiles are of 64 queries by 64 keys.
+struct UnitStats {
+  int64_t skipped_tiles = 0;  // seen by no row, or pruned
+  // No row lost more than this share of its weight to pruning. Its output is
+  // then off by at most twice this times the largest |V|, its lse by less than
+  // -ln(1 - bound).
+  double lost_mass_bound = 0;
+};
+
 // Computes one unit into its rows of `out`; units of a plan write disjoint rows
 // and may run on any threads, each with its own workspace. Denormals are
 // flushed while it runs. `cancelled` (may be null) is looked at between tiles:
 // when set, returns CANCELLED with the unit's rows undefined. INTERNAL when
-// oneDNN fails. The same plan gives the same bytes in any order and on any
-// number of threads.
+// oneDNN fails. `stats` (may be null) is overwritten. The same plan gives the
+// same bytes in any order and on any number of threads.
 absl::Status RunUnit(const Plan& plan, int64_t unit, Workspace& workspace,
                      const OutputBuffers& out,
-                     const std::atomic<bool>* cancelled = nullptr);
+                     const std::atomic<bool>* cancelled = nullptr,
+                     UnitStats* stats = nullptr);
 
 // Writes the rows that belong to no unit: queries beyond a length, and every
 // row of items without keys: output 0, lse -inf, scores -inf, weights 0. Call
 // it once per plan, before, beside or after the units.
 void FillEmptyRows(const Plan& plan, const OutputBuffers& out);
 
-// All units in order on the calling thread, and the empty rows.
+// All units in order on the calling thread, and the empty rows. `stats` (may be
+// null) gets the sum of the skipped tiles and the largest bound.
 absl::Status RunAll(const Plan& plan, Workspace& workspace,
-                    const OutputBuffers& out);
+                    const OutputBuffers& out, UnitStats* stats = nullptr);
 
 // Instruction set that the vector loops run with, for example "AVX3_ZEN4".
 const char* InstructionSet();

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "kernels/absolute_rows.h"
 #include "kernels/chains.h"
@@ -43,6 +44,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   rows_.Reserve((kKeyBlock + 2) * dim_);
   keys_state_.assign(keys / kKeyBlock, State::kNone);
   values_packed_.assign(keys / kKeyBlock, false);
+  norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
 }
@@ -117,6 +119,30 @@ const float* KeyPack::RawBlock(int64_t first) {
   return raw.block.data();
 }
 
+double KeyPack::Norm(int64_t first) {
+  double& norm = norms_[first / kKeyBlock];
+  if (norm >= 0) return norm;
+  const float* block = nullptr;
+  if (head_ != nullptr && head_->one_sided()) {
+    block = RawBlock(first);
+  } else {
+    EnsureKeys(first, first + kKeyBlock);
+    block = Keys(first);
+  }
+  float squares[kKeyBlock] = {};
+  for (int64_t p = 0; p < dim_; ++p) {
+    for (int64_t j = 0; j < kKeyBlock; ++j) {
+      squares[j] += block[p * kKeyBlock + j] * block[p * kKeyBlock + j];
+    }
+  }
+  norm = 0;
+  for (const float square : squares) {
+    norm = std::isfinite(square) ? std::max(norm, std::sqrt(double{square}))
+                                 : std::numeric_limits<double>::infinity();
+  }
+  return norm;
+}
+
 // Rotated keys of one block in packed order.
 void KeyPack::EncodeBlock(int64_t first, float* block) {
   const TensorRef& key = plan_->problem().key;
@@ -175,6 +201,7 @@ void KeyPack::PackValues(int64_t first) {
 
 int64_t KeyPack::scratch_bytes() const {
   return axes_.scratch_bytes() +
+         static_cast<int64_t>(sizeof(double) * norms_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
               table_.capacity() + lags_.capacity() + at_end_.capacity() +

@@ -51,6 +51,10 @@ class KeyPack {
   // asked for.
   const float* RawBlock(int64_t first);
 
+  // Largest Euclidean norm of the keys of a block, encoded but not decayed;
+  // infinite when one is not finite. Encodes the block on its first call.
+  double Norm(int64_t first);
+
   // Per channel, the keys of the item's order (ascending, packed ones) whose
   // value there is not finite; empty when there are none at all. The packed
   // value is 0, so that it cannot spoil rows that do not see it.
@@ -85,6 +89,7 @@ class KeyPack {
   int64_t dim_ = 0, value_dim_ = 0;     // padded
   DriveAxes axes_;
   std::vector<State> keys_state_;
+  std::vector<double> norms_;  // per block, -1 = not known yet
   std::vector<bool> values_packed_;
   AlignedBuffer keys_, values_, rows_, table_, lags_, at_end_;
   struct Raw {

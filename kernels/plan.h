@@ -48,6 +48,11 @@ struct AttentionProblem {
   // = none. -inf hides.
   TensorRef bias;
   float scale = 1;  // finite
+  // Tiles of keys that provably hold less than this share of the weight of
+  // every row may be left out (pruning.h), unless scores or weights are asked
+  // for. In [0, 1); 0 leaves out nothing. What is left out is not looked at: a
+  // NaN there does not show.
+  double prune_tolerance = 0;
   OutputSet outputs;
 };
 

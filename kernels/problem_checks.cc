@@ -384,6 +384,10 @@ absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
 }  // namespace
 
 absl::Status CheckProblem(const AttentionProblem& problem) {
+  if (!(problem.prune_tolerance >= 0 && problem.prune_tolerance < 1)) {
+    return Bad("prune_tolerance",
+               absl::StrCat(problem.prune_tolerance, ", expected 0 <= p < 1"));
+  }
   if (!std::isfinite(problem.scale)) {
     return Bad("scale", absl::StrCat(problem.scale, ", expected finite"));
   }

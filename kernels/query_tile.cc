@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <numeric>
 
 #include "kernels/absolute_rows.h"
 #include "kernels/bias.h"
@@ -69,6 +70,14 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
   if (head != nullptr && head->one_sided() && !head->pairwise()) {
     decayed_.Start(*encoder, pack, place.first, place.rows, queries);
+  }
+  prunes_ = CanPrune(plan);
+  if (prunes_) {
+    pruning_.Start(plan, place.item, place.head, place.first, place.rows,
+                   queries, pack, bias_.gates());
+    for (int64_t r = 0; r < place.rows; ++r) {
+      reference_[r] = static_cast<float>(bias_.Reference(place.first + r));
+    }
   }
 }
 
@@ -162,6 +171,7 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
                          .sums = sums_.data() + first * kSumLanes,
                          .rescale = rescale_};
   const bool rescale = UpdateSoftmax(tile);
+  if (prunes_) RaisePruning(step.first, step.rows);
   const int64_t half = first / kHalf;
   float* values = values_.data() + first * value_dim_;
   const bool accumulate = started_[half];
@@ -189,6 +199,16 @@ void QueryTile::HideLaterRows(const Step& step) {
       }
     }
   }
+}
+
+void QueryTile::RaisePruning(int64_t first, int64_t rows) {
+  float lse[kMaxTileRows];
+  for (int64_t r = 0; r < rows; ++r) {
+    const float* lanes = sums_.data() + (first + r) * kSumLanes;
+    const float sum = std::accumulate(lanes, lanes + kSumLanes, 0.0f);
+    lse[r] = max_[first + r] + std::log(sum) + reference_[first + r];
+  }
+  pruning_.Raise(first, rows, lse);
 }
 
 void QueryTile::WriteScores(const Step& step, bool split,

@@ -12,6 +12,7 @@
 #include "kernels/key_pack.h"
 #include "kernels/pair_tiles.h"
 #include "kernels/plan.h"
+#include "kernels/pruning.h"
 #include "kernels/softmax.h"
 #include "kernels/tensor.h"
 #include "kernels/tile_bias.h"
@@ -54,6 +55,16 @@ class QueryTile {
   int64_t Width(const KeyPack& pack, int64_t first, int64_t key,
                 int64_t keys) const;
 
+  // Whether the rows of a step may leave out its keys under the plan's
+  // tolerance, by what they have seen so far. Counts what that can lose.
+  bool Prune(const Step& step) {
+    return prunes_ && pruning_.Skip(step.first, step.rows, step.key, step.keys);
+  }
+  bool prunes() const { return prunes_; }
+  double lost_mass_bound() const {
+    return prunes_ ? pruning_.lost_mass_bound() : 0;
+  }
+
   // Divides by the sums and writes output, lse, weights.
   void Finish(const KeyPack& pack, const OutputBuffers& out);
 
@@ -63,6 +74,7 @@ class QueryTile {
   void FindColumns(const Step& step);
   absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
   void HideLaterRows(const Step& step);
+  void RaisePruning(int64_t first, int64_t rows);
   void WriteScores(const Step& step, bool split,
                    const OutputBuffers& out) const;
   bool Sees(int64_t i, int64_t j) const;
@@ -80,6 +92,9 @@ class QueryTile {
   AlignedBuffer queries_;             // encoded
   DecayedQueries decayed_;
   PairTiles pairs_;
+  bool prunes_ = false;
+  Pruning pruning_;
+  float reference_[kMaxTileRows];  // of the biases, where the plan prunes
   AbsoluteScratch absolute_scratch_;
   AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];

@@ -34,6 +34,9 @@ class TileBias {
   const float* column() const { return column_; }  // [keys]
   const float* row() const { return row_; }        // [rows]
 
+  // Sums of the gates of the head; null without gates.
+  const CumulativeBias* gates() const { return has_gates_ ? &gates_ : nullptr; }
+
   // What was taken off the i-th query's logits.
   double Reference(int64_t i) const;
 

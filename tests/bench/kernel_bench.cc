@@ -58,6 +58,10 @@ int64_t Repeats(F&& run) {
 // Every size has the plain cases; the families run where their figures stand.
 std::vector<Case> CasesOf(const ProblemSize& size) {
   std::vector<Case> cases = Cases();
+  if (size.length >= 8192) {
+    for (Case& which : LongHistories()) cases.push_back(std::move(which));
+    return cases;
+  }
   if (size.dim == 64 && size.length >= 512) {
     for (Case& which : Families(static_cast<int>(size.dim))) {
       cases.push_back(std::move(which));
@@ -136,6 +140,7 @@ void Register() {
            {.batch = 16, .heads = 8, .length = 128, .dim = 64},
            {.batch = 4, .heads = 8, .length = 512, .dim = 64},
            {.batch = 1, .heads = 8, .length = 2048, .dim = 64},
+           {.batch = 1, .heads = 8, .length = 8192, .dim = 64},
            {.batch = 1, .heads = 8, .length = 4096, .dim = 128}}) {
     for (const Case& which : CasesOf(size)) {
       const std::string name =

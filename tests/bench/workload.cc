@@ -176,6 +176,19 @@ std::vector<Case> BiasFamilies(int heads) {
   return cases;
 }
 
+std::vector<Case> LongHistories() {
+  Case window{.name = "window128", .causal = true, .encoding = {}};
+  window.past_ticks = 128 * kSecond;
+  AlibiTerm alibi;
+  alibi.slopes = std::vector<double>(8, 16.6 / 64);
+  Case whole{.name = "horizon64", .causal = true, .encoding = Spec(alibi)};
+  Case pruned = whole;
+  pruned.name = "horizon64_pruned";
+  pruned.prune_tolerance = 6e-8;
+  pruned.baseline = whole.name;
+  return {window, whole, pruned};
+}
+
 std::vector<Case> Families(int dim) {
   const double low = 1e-3 / kWideTileSpan, high = 1e3 / kWideTileSpan;
   const std::vector<double> rates = LogSpaced(dim, low, high);
@@ -252,7 +265,9 @@ Run::Run(const Tensors& tensors, const Case& which) {
         OrDie(TensorRef::Make(Bytes(tensors.gates), DType::kF32, Layout::kBHLD,
                               {s.batch, s.heads, s.length, 1}));
   }
+  problem.prune_tolerance = which.prune_tolerance;
   problem.mask.causal = which.causal;
+  problem.mask.past_ticks = which.past_ticks;
   problem.scale = 1.0f / std::sqrt(static_cast<float>(s.dim));
   if (which.encoding.uses_time()) {
     const int heads = static_cast<int>(s.heads);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -44,8 +45,13 @@ struct Case {
   bool two_axes = false;
   bool clock = false;
   bool gates = false;
-  // Case of the same mask and times without an encoding.
+  double prune_tolerance = 0;
+  std::optional<int64_t> past_ticks = {};  // window in time
+  std::string baseline = "";          // empty = by mask and times
+  // Case to compare with: the same mask and times without an encoding, or what
+  // the case says.
   std::string Baseline() const {
+    if (!baseline.empty()) return baseline;
     return !causal ? "plain" : wide ? "causal_wide" : "causal";
   }
 };
@@ -59,6 +65,11 @@ std::vector<Case> Families(int dim);
 
 // One case per family of biases, on wide_times.
 std::vector<Case> BiasFamilies(int heads);
+
+// What long histories allow: a window of 128 mean gaps, and ALiBi whose weights
+// fall below e^-16.6, a rounding of f32, within 64 mean gaps, with and without
+// a prune tolerance of as much.
+std::vector<Case> LongHistories();
 
 // A planned case on its tensors, ready to run on one thread.
 class Run {
