@@ -138,9 +138,16 @@ absl::Status AttendCall::Start() {
 absl::Status AttendCall::Run(int64_t unit, Workspace* workspace,
                              const std::atomic<bool>& stop) {
   if (plan_->units().empty()) return absl::OkStatus();
+  UnitStats stats;
   absl::Status status =
-      context_.run_unit(*plan_, unit, *workspace, buffers_, &stop);
+      context_.run_unit(*plan_, unit, *workspace, buffers_, &stop, &stats);
   if (status.ok()) {
+    skipped_tiles_ += stats.skipped_tiles;
+    double lost = lost_mass_bound_;
+    while (
+        stats.lost_mass_bound > lost &&
+        !lost_mass_bound_.compare_exchange_weak(lost, stats.lost_mass_bound)) {
+    }
     const double share =
         static_cast<double>(plan_->units()[unit].flops) /
         static_cast<double>(std::max<int64_t>(1, plan_->flops()));
@@ -178,6 +185,8 @@ void AttendCall::WriteReply(const JobResult& result) {
   stats.set_queue_seconds(result.queue_seconds);
   stats.set_compute_seconds(result.work_seconds);
   stats.set_flops(plan_->flops());
+  stats.set_skipped_tiles(skipped_tiles_);
+  stats.set_lost_mass_bound(lost_mass_bound_);
   stats.set_compute(v1::COMPUTE_PRECISION_F32);
   stats.set_instruction_set(InstructionSet());
   stats.set_config_hash(context_.config.hash);

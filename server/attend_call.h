@@ -9,6 +9,8 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <atomic>
+#include <cstdint>
 #include <optional>
 #include <string>
 
@@ -64,6 +66,9 @@ class AttendCall final : public grpc::ServerUnaryReactor, private Job {
   ReplyTensors tensors_;
   OutputBuffers buffers_;
   double predicted_seconds_ = 0;
+  // Over the units that are done, on any worker.
+  std::atomic<int64_t> skipped_tiles_{0};
+  std::atomic<double> lost_mass_bound_{0};
   Admission::Ticket ticket_;
 };
 

@@ -240,6 +240,7 @@ absl::Status Decoder::DecodeTensors() {
     if (!ref.ok()) return Refuse(Reason::kInternal, ref.status().message());
     t.ref = *ref;
   }
+  out_.problem.prune_tolerance = request_.prune_tolerance();
   out_.problem.scale =
       request_.has_scale()
           ? request_.scale()

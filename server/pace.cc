@@ -39,9 +39,10 @@ void Idle(double seconds, const std::atomic<bool>* stop) {
 RunUnitFunction Paced(RunUnitFunction run, double pace) {
   return [run = std::move(run), pace](
              const Plan& plan, int64_t unit, Workspace& workspace,
-             const OutputBuffers& out, const std::atomic<bool>* stop) {
+             const OutputBuffers& out, const std::atomic<bool>* stop,
+             UnitStats* stats) {
     const double start = ProcessorSeconds();
-    absl::Status status = run(plan, unit, workspace, out, stop);
+    absl::Status status = run(plan, unit, workspace, out, stop, stats);
     Idle((pace - 1) * (ProcessorSeconds() - start), stop);
     return status;
   };

@@ -23,7 +23,7 @@ namespace attnd::server {
 // RunUnit of the kernels, or what a test puts in its place.
 using RunUnitFunction = std::function<absl::Status(
     const Plan& plan, int64_t unit, Workspace& workspace,
-    const OutputBuffers& out, const std::atomic<bool>* stop)>;
+    const OutputBuffers& out, const std::atomic<bool>* stop, UnitStats* stats)>;
 
 // Counts the calls that gRPC has not finished with. Thread-safe.
 class CallCount {

@@ -107,7 +107,7 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
              request.compute() != v1::COMPUTE_PRECISION_BF16, "compute",
              "a value of ComputePrecision", violations);
   const double tolerance = request.prune_tolerance();
-  CheckRange(tolerance >= 0 && tolerance < 1, tolerance == 0, "prune_tolerance",
+  CheckRange(tolerance >= 0 && tolerance < 1, true, "prune_tolerance",
              "0 <= p < 1", violations);
   CheckOutputs(request, violations);
   CheckRange(request.priority() >= -10 && request.priority() <= 10,

@@ -47,7 +47,7 @@ struct Case {
   bool gates = false;
   double prune_tolerance = 0;
   std::optional<int64_t> past_ticks = {};  // window in time
-  std::string baseline = "";          // empty = by mask and times
+  std::string baseline = "";               // empty = by mask and times
   // Case to compare with: the same mask and times without an encoding, or what
   // the case says.
   std::string Baseline() const {

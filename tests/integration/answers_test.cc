@@ -762,6 +762,33 @@ TEST_F(AnswersTest, ListEncodingsResolvesForTheWantedSizes) {
   EXPECT_EQ(client_->ListEncodings(request).code, kInvalidArgument);
 }
 
+// Equal logits, and weights that fall by e per second: keys from a tile of 64
+// on weigh less than e^-64 of the row.
+TEST_F(AnswersTest, PruningLeavesOutWhatProvablyWeighsNothing) {
+  v1::AttendRequest request = MakeRequest({.queries = 512, .keys = 512});
+  std::vector<double> seconds(512);
+  std::iota(seconds.begin(), seconds.end(), 0.0);
+  SetReal(seconds, *request.mutable_query_time());
+  SetReal(seconds, *request.mutable_key_time());
+  request.set_encoding("decay");
+  request.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  const auto whole = client_->Attend(request);
+  ASSERT_TRUE(whole.ok()) << whole.message;
+  EXPECT_EQ(whole.reply.stats().lost_mass_bound(), 0);
+  EXPECT_GE(whole.reply.stats().skipped_tiles(), 8 * 7 / 2);
+  request.set_prune_tolerance(1e-6);
+  const auto pruned = client_->Attend(request);
+  ASSERT_TRUE(pruned.ok()) << pruned.message;
+  EXPECT_GT(pruned.reply.stats().skipped_tiles(),
+            whole.reply.stats().skipped_tiles());
+  EXPECT_GT(pruned.reply.stats().lost_mass_bound(), 0);
+  EXPECT_LE(pruned.reply.stats().lost_mass_bound(), 1e-6);
+  const auto a = FromBytes<float>(whole.reply.output().data());
+  const auto b = FromBytes<float>(pruned.reply.output().data());
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t i = 0; i < a.size(); ++i) ASSERT_NEAR(a[i], b[i], 1e-5) << i;
+}
+
 TEST_F(AnswersTest, ServerInfoPublishesTheLimits) {
   const auto info = client_->GetServerInfo();
   ASSERT_TRUE(info.ok());

@@ -22,7 +22,8 @@ class SlowWork {
  public:
   server::RunUnitFunction Function() {
     return [this](const Plan& plan, int64_t unit, Workspace& workspace,
-                  const OutputBuffers& out, const std::atomic<bool>* stop) {
+                  const OutputBuffers& out, const std::atomic<bool>* stop,
+                  UnitStats* stats) {
       ++started_;
       std::unique_lock lock(mutex_);
       while (permits_ == 0) {
@@ -35,7 +36,7 @@ class SlowWork {
       }
       --permits_;
       lock.unlock();
-      return RunUnit(plan, unit, workspace, out, stop);
+      return RunUnit(plan, unit, workspace, out, stop, stats);
     };
   }
   void Release(int units) {
@@ -261,14 +262,15 @@ TEST_F(LoadTest, HopelessDeadlinesAreRefusedBeforeComputing) {
 TEST_F(LoadTest, AnExceptionInAWorkerIsOneInternalError) {
   std::atomic<int> calls{0};
   Start("", [&](const Plan& plan, int64_t unit, Workspace& workspace,
-                const OutputBuffers& out, const std::atomic<bool>* stop) {
+                const OutputBuffers& out, const std::atomic<bool>* stop,
+                UnitStats* stats) {
     switch (calls++) {
       case 0:
         throw std::runtime_error("test exception");
       case 1:
         throw std::bad_alloc();
       default:
-        return RunUnit(plan, unit, workspace, out, stop);
+        return RunUnit(plan, unit, workspace, out, stop, stats);
     }
   });
   const auto internal = client_->Attend(small_);

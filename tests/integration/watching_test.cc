@@ -78,14 +78,14 @@ TEST_F(WatchingTest, DrainFinishesWhatIsInFlight) {
   std::mutex mutex;
   std::condition_variable changed;
   bool open = false;
-  Start("workers: 1\n",
-        [&](const Plan& plan, int64_t unit, Workspace& workspace,
-            const OutputBuffers& out, const std::atomic<bool>* stop) {
-          std::unique_lock lock(mutex);
-          changed.wait(lock, [&] { return open; });
-          lock.unlock();
-          return RunUnit(plan, unit, workspace, out, stop);
-        });
+  Start("workers: 1\n", [&](const Plan& plan, int64_t unit,
+                            Workspace& workspace, const OutputBuffers& out,
+                            const std::atomic<bool>* stop, UnitStats* stats) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return open; });
+    lock.unlock();
+    return RunUnit(plan, unit, workspace, out, stop, stats);
+  });
   auto running = client_->StartAttend(MakeRequest({}));
   auto waiting = client_->StartAttend(MakeRequest({}));
   ASSERT_TRUE(EventuallyMetric("attnd_requests_waiting", 1));
@@ -110,7 +110,7 @@ TEST_F(WatchingTest, DrainFinishesWhatIsInFlight) {
 TEST_F(WatchingTest, WhatOutlastsTheGraceIsEndedAsUnavailable) {
   Start("workers: 1\ndrain: {delay_seconds: 0, grace_seconds: 0.2}\n",
         [](const Plan&, int64_t, Workspace&, const OutputBuffers&,
-           const std::atomic<bool>* stop) {
+           const std::atomic<bool>* stop, UnitStats*) {
           while (!*stop) std::this_thread::yield();
           return absl::CancelledError("stopped");
         });

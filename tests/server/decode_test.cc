@@ -416,7 +416,6 @@ TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
           {"linear", [](auto& r) { r.mutable_linear(); }},
           {"compute",
            [](auto& r) { r.set_compute(v1::COMPUTE_PRECISION_BF16); }},
-          {"prune_tolerance", [](auto& r) { r.set_prune_tolerance(1e-6); }},
           {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_KEY_MASS); }},
           {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_ENTROPY); }},
           {"outputs",

@@ -42,7 +42,7 @@ class PaceTest : public ::testing::Test {
   // Uses the processor for about 2 ms and notes how long it really was.
   RunUnitFunction Busy() {
     return [this](const Plan&, int64_t, Workspace&, const OutputBuffers&,
-                  const std::atomic<bool>*) {
+                  const std::atomic<bool>*, UnitStats*) {
       const double start = ThreadSeconds();
       while (ThreadSeconds() < start + 2e-3) {
       }
@@ -62,7 +62,8 @@ class PaceTest : public ::testing::Test {
 TEST_F(PaceTest, AUnitTakesTheFactorTimesItsProcessorTime) {
   const auto start = Clock::now();
   const double start_cpu = ThreadSeconds();
-  EXPECT_TRUE(Paced(Busy(), 20)(*plan_, 0, *workspace_, {}, &stop_).ok());
+  EXPECT_TRUE(
+      Paced(Busy(), 20)(*plan_, 0, *workspace_, {}, &stop_, nullptr).ok());
   const std::chrono::duration<double> took = Clock::now() - start;
   EXPECT_GE(took.count(), 20 * used_seconds_);
   // The rest of the time it leaves the processor alone.
@@ -72,12 +73,13 @@ TEST_F(PaceTest, AUnitTakesTheFactorTimesItsProcessorTime) {
 TEST_F(PaceTest, AStoppedUnitDoesNotIdle) {
   stop_ = true;
   // 2 ms times the factor would be an hour.
-  Paced(Busy(), 2e6)(*plan_, 0, *workspace_, {}, &stop_).IgnoreError();
+  Paced(Busy(), 2e6)(*plan_, 0, *workspace_, {}, &stop_, nullptr).IgnoreError();
 }
 
 TEST_F(PaceTest, KeepsTheStatusOfTheUnit) {
   result_ = absl::InternalError("broken");
-  EXPECT_EQ(Paced(Busy(), 1)(*plan_, 0, *workspace_, {}, &stop_), result_);
+  EXPECT_EQ(Paced(Busy(), 1)(*plan_, 0, *workspace_, {}, &stop_, nullptr),
+            result_);
 }
 
 TEST(PacedCosts, EveryPredictionIsTheFactorTimesTheOther) {
