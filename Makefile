@@ -27,7 +27,7 @@ STRICT := $(if $(CI),-DCMAKE_COMPILE_WARNING_AS_ERROR=ON)
 
 .PHONY: help
 help: ## this list
-	@awk -F':.*## ' '/^[a-z -]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' \
+	@awk -F':.*## ' '/^[a-z -]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' \
 	  $(firstword $(MAKEFILE_LIST))
 
 .PHONY: packages
@@ -118,6 +118,13 @@ image: ## the container image, with docker, podman or buildah
 	  echo "make image: no docker, podman or buildah that works here" >&2
 	  exit 1
 	fi
+
+.PHONY: deploy-check
+deploy-check: ## the chart, with Helm and the schemas of Kubernetes
+	@$(INSTALL) build test
+	cmake --preset release --log-level=WARNING >/dev/null
+	cmake --build $(RELEASE) -j $(JOBS) --target attnd
+	tests/deploy/deploy_check.sh build/deploy-tools $(RELEASE)/attnd
 
 .PHONY: clean
 clean: ## remove build/
