@@ -15,6 +15,7 @@
 #include "server/call.h"
 #include "server/decode.h"
 #include "server/guarded.h"
+#include "server/list_encodings.h"
 #include "server/status.h"
 #include "server/violations.h"
 
@@ -58,58 +59,6 @@ absl::Status EstimateCost(const ServiceContext& context,
   reply.set_predicted_seconds(context.costs.Predict(WorkOf(*plan, bytes)));
   reply.set_predicted_wait_seconds(
       context.admission.PredictWait(record.deadline()));
-  return absl::OkStatus();
-}
-
-absl::Status CheckListSizes(const v1::ListEncodingsRequest& request,
-                            const v1::Limits& limits) {
-  Violations violations;
-  const auto check = [&](absl::string_view field, int64_t value, int64_t most) {
-    if (value < 0 || value > most) {
-      violations.Add(field, absl::StrCat(value, ", expected 0 to ", most));
-    }
-  };
-  check("head_dim", request.head_dim(), limits.dim());
-  check("query_heads", request.query_heads(), limits.heads());
-  check("kv_heads", request.kv_heads(), limits.heads());
-  return violations.ToStatus();
-}
-
-absl::Status ListEncodings(const ServiceContext& context,
-                           const v1::ListEncodingsRequest& request,
-                           v1::ListEncodingsResponse& reply) {
-  absl::Status checked =
-      CheckListSizes(request, context.config.effective.limits());
-  if (!checked.ok()) return checked;
-  std::vector<const NamedEncoding*> wanted;
-  for (const std::string& name : request.names()) {
-    wanted.push_back(context.encodings.Find(name));
-    if (wanted.back() == nullptr) {
-      return RefuseEncoding(name, context.encodings.names());
-    }
-  }
-  if (wanted.empty()) {
-    for (const NamedEncoding& encoding : context.encodings.encodings()) {
-      wanted.push_back(&encoding);
-    }
-  }
-  for (const NamedEncoding* encoding : wanted) {
-    EncoderSizes sizes = NominalSizes(encoding->spec);
-    if (request.head_dim() > 0) sizes.head_dim = request.head_dim();
-    if (request.query_heads() > 0) sizes.query_heads = request.query_heads();
-    sizes.kv_heads =
-        request.kv_heads() > 0 ? request.kv_heads() : sizes.query_heads;
-    absl::StatusOr<v1::ResolvedEncoding> resolved = Resolve(*encoding, sizes);
-    if (!resolved.ok()) {
-      Violations violations;
-      violations.Add("head_dim",
-                     absl::StrCat("\"", encoding->name, "\" does not fit: ",
-                                  resolved.status().message()));
-      return violations.ToStatus();
-    }
-    *reply.add_encodings() = *std::move(resolved);
-  }
-  reply.set_config_generation(kConfigGeneration);
   return absl::OkStatus();
 }
 
@@ -181,7 +130,10 @@ class AttentionService final : public Methods {
       grpc::CallbackServerContext* rpc, const v1::ListEncodingsRequest* request,
       v1::ListEncodingsResponse* reply) override {
     return Answer(Method::kListEncodings, *rpc, [&](const CallRecord&) {
-      return server::ListEncodings(context_, *request, *reply);
+      reply->set_config_generation(kConfigGeneration);
+      return server::ListEncodings(context_.encodings,
+                                   context_.config.effective.limits(), *request,
+                                   *reply);
     });
   }
 

@@ -45,6 +45,9 @@ EncoderSizes NominalSizes(const EncodingSpec& spec);
 // The numbers of an encoding at given sizes, for ListEncodings.
 absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
                                              const EncoderSizes& sizes);
+// What is left to say where they do not fit.
+v1::ResolvedEncoding Misfit(const NamedEncoding& encoding,
+                            const absl::Status& why);
 
 }  // namespace attnd::server
 
