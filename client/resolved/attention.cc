@@ -1,0 +1,136 @@
+#include "client/resolved/attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <numeric>
+#include <optional>
+
+#include "absl/strings/str_cat.h"
+#include "client/resolved/scorer.h"
+#include "client/resolved/softmax.h"
+#include "client/resolved/visibility.h"
+
+namespace attnd::client::resolved {
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+
+Answer EmptyAnswer(const Inputs& in, absl::Span<const int64_t> rows) {
+  Answer answer;
+  answer.batch = in.query.batch();
+  answer.heads = in.query.heads();
+  answer.keys = in.key.rows();
+  answer.head_dim = in.query.columns();
+  answer.channels = in.value.columns();
+  answer.rows.assign(rows.begin(), rows.end());
+  if (rows.empty()) {
+    answer.rows.resize(in.query.rows());
+    std::iota(answer.rows.begin(), answer.rows.end(), 0);
+  }
+  const int64_t count =
+      answer.batch * answer.heads * static_cast<int64_t>(answer.rows.size());
+  answer.output.resize(count * answer.channels);
+  answer.lse.assign(count, -kInfinity);
+  answer.scores.assign(count * answer.keys, -kInfinity);
+  answer.weights.resize(count * answer.keys);
+  answer.logit_size.resize(count);
+  answer.value_size.resize(count);
+  return answer;
+}
+
+// Softmax and average of one row, whose scores stand in the answer.
+void Finish(const v1::AttendRequest& request, const Inputs& in, int64_t batch,
+            int64_t head, int64_t r, Answer& answer) {
+  const v1::Mask& mask = request.mask();
+  const std::optional<double> sink =
+      mask.sinks().empty()
+          ? std::nullopt
+          : std::optional<double>(mask.sinks(static_cast<int>(head)));
+  const absl::Span<const double> scores =
+      absl::MakeConstSpan(answer.scores).subspan(r * answer.keys, answer.keys);
+  answer.lse[r] = Softmax(
+      scores, sink,
+      absl::MakeSpan(answer.weights).subspan(r * answer.keys, answer.keys));
+  const int64_t kv_head = head / (in.query.heads() / in.key.heads());
+  const auto row = [&](size_t j) {
+    return in.value.Row(batch, kv_head, static_cast<int64_t>(j));
+  };
+  const std::string& observed = mask.value_channel_mask();
+  const auto seen = [&](size_t j, size_t c) {
+    return observed.empty() ||
+           observed[(batch * answer.keys + j) * answer.channels + c] != 0;
+  };
+  answer.value_size[r] =
+      Average(scores, sink, {row, seen},
+              absl::MakeSpan(answer.output)
+                  .subspan(r * answer.channels, answer.channels));
+}
+
+double Growth(const Answer& answer, int64_t r) {
+  return std::max(1.0, answer.logit_size[r] / 8);
+}
+
+}  // namespace
+
+absl::StatusOr<Answer> Attention(
+    const v1::AttendRequest& request,
+    absl::Span<const v1::ResolvedEncoding* const> encodings,
+    absl::Span<const int64_t> rows) {
+  if (request.kind() == v1::ATTENTION_KIND_LINEAR) {
+    return absl::UnimplementedError("kind: the linear kind is not computed");
+  }
+  const absl::StatusOr<Inputs> in = Inputs::Make(request);
+  if (!in.ok()) return in.status();
+  const absl::StatusOr<Times> times =
+      Times::Make(request, in->query.rows(), in->key.rows());
+  if (!times.ok()) return times.status();
+  const std::vector<Sequence> sequences = SequencesOf(
+      request.mask(), in->query.batch(), in->query.rows(), in->key.rows());
+  if (encodings.size() > 1 && encodings.size() != sequences.size()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        encodings.size(), " encodings for ", sequences.size(), " sequences"));
+  }
+  const v1::ResolvedEncoding nope;
+  Answer answer = EmptyAnswer(*in, rows);
+  const auto count = static_cast<int64_t>(answer.rows.size());
+  std::vector<double> scores(answer.heads * answer.keys), sizes(answer.heads);
+  for (size_t n = 0; n < sequences.size(); ++n) {
+    const Sequence& sequence = sequences[n];
+    const absl::StatusOr<std::unique_ptr<Scorer>> scorer = Scorer::Make(
+        request, *in, *times, sequence,
+        encodings.empty() ? nope : *encodings[encodings.size() == 1 ? 0 : n]);
+    if (!scorer.ok()) return scorer.status();
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t i = answer.rows[k] - sequence.first_query;
+      if (i < 0 || i >= sequence.queries) continue;
+      absl::Status status =
+          (*scorer)->Row(i, absl::MakeSpan(scores), absl::MakeSpan(sizes));
+      if (!status.ok()) return status;
+      for (int64_t h = 0; h < answer.heads; ++h) {
+        const int64_t r = (sequence.batch * answer.heads + h) * count + k;
+        std::copy_n(scores.begin() + h * answer.keys, answer.keys,
+                    answer.scores.begin() + r * answer.keys);
+        answer.logit_size[r] = sizes[h];
+        Finish(request, *in, sequence.batch, h, r, answer);
+      }
+    }
+  }
+  return answer;
+}
+
+double LogitBound(const Answer& answer, int64_t r) {
+  return kAccuracy * Growth(answer, r);
+}
+
+double OutputBound(const Answer& answer, int64_t r) {
+  return LogitBound(answer, r) * answer.value_size[r];
+}
+
+double ScoreBound(const Answer& answer, int64_t r) {
+  const double dot = std::sqrt(static_cast<double>(answer.head_dim)) / 2;
+  return LogitBound(answer, r) * std::max(1.0, dot);
+}
+
+}  // namespace attnd::client::resolved

@@ -1,0 +1,99 @@
+#include "client/resolved/pair.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace attnd::client::resolved {
+
+DoubleDouble Units::In(const Lag& lag, int coordinate) const {
+  double unit = encoding_.unit_nanoseconds();
+  if (coordinate > 0 &&
+      coordinate <= encoding_.coordinate_unit_nanoseconds_size()) {
+    unit = encoding_.coordinate_unit_nanoseconds(coordinate - 1);
+  }
+  const int64_t tick = times_.tick_nanoseconds(coordinate);
+  if (tick == 0 || unit == 0) return lag.precise;
+  return lag.precise * DoubleDouble{static_cast<double>(tick), 0} /
+         DoubleDouble{unit, 0};
+}
+
+PairLags::PairLags(const v1::ResolvedEncoding& encoding, const Times& times,
+                   const Sequence& sequence, const Array& query_clock,
+                   const Array& key_clock)
+    : units_(encoding, times),
+      times_(times),
+      sequence_(sequence),
+      query_clock_(query_clock),
+      key_clock_(key_clock),
+      hf_fp32_(encoding.definition().angle_precision() ==
+               v1::ANGLE_PRECISION_HF_FP32) {
+  if (!hf_fp32_) return;
+  for (int c = 0; c < times.coordinates(); ++c) {
+    std::vector<Lag> all;
+    for (int64_t i = 0; i < sequence.queries; ++i) {
+      all.push_back(times.Query(sequence, i, c));
+    }
+    for (int64_t j = 0; j < sequence.keys; ++j) {
+      all.push_back(times.Key(sequence, j, c));
+    }
+    earliest_.push_back(*std::min_element(
+        all.begin(), all.end(), [](const Lag& a, const Lag& b) {
+          return a.ticks < b.ticks || (a.ticks == b.ticks && a.real < b.real);
+        }));
+  }
+}
+
+double PairLags::Clock(bool query, const Drive& drive) const {
+  return query ? query_clock_.At(sequence_.batch, kv_head_,
+                                 sequence_.first_query + i_, drive.index)
+               : key_clock_.At(sequence_.batch, kv_head_,
+                               sequence_.first_key + j_, drive.index);
+}
+
+double PairLags::Elapsed(bool query, int coordinate) const {
+  const Lag lag = query ? times_.Query(sequence_, i_, coordinate)
+                        : times_.Key(sequence_, j_, coordinate);
+  const Lag& first = earliest_[coordinate];
+  Lag since = lag;
+  since.ticks -= first.ticks;
+  since.real =
+      times_.exact() ? static_cast<double>(since.ticks) : lag.real - first.real;
+  since.precise = {since.real, 0};
+  return units_.In(since, coordinate).high;
+}
+
+double PairLags::UnitsAlong(const Drive& drive) const {
+  if (drive.clock) return Clock(true, drive) - Clock(false, drive);
+  return units_
+      .In(times_.QueryMinusKey(sequence_, i_, j_, drive.index), drive.index)
+      .high;
+}
+
+double PairLags::Angle(double frequency, const Drive& drive) const {
+  if (drive.clock) {
+    return AngleOf(frequency, Clock(true, drive) - Clock(false, drive));
+  }
+  if (hf_fp32_) {
+    const auto angle = [&](bool query) {
+      return static_cast<float>(Elapsed(query, drive.index)) *
+             static_cast<float>(frequency);
+    };
+    return double{angle(true)} - double{angle(false)};
+  }
+  const DoubleDouble units = units_.In(
+      times_.QueryMinusKey(sequence_, i_, j_, drive.index), drive.index);
+  const DoubleDouble turns = DoubleDouble{frequency, 0} * units / kTwoPi;
+  return kTwoPi.high * Fraction(turns);
+}
+
+double PairLags::QueryPosition(const Drive& drive) const {
+  if (drive.clock) return Clock(true, drive);
+  return units_.In(times_.Query(sequence_, i_, drive.index), drive.index).high;
+}
+
+double PairLags::KeyPosition(const Drive& drive) const {
+  if (drive.clock) return Clock(false, drive);
+  return units_.In(times_.Key(sequence_, j_, drive.index), drive.index).high;
+}
+
+}  // namespace attnd::client::resolved

@@ -1,0 +1,91 @@
+// Scores of one sequence under one encoding, pair by pair.
+#ifndef ATTND_CLIENT_RESOLVED_SCORER_H_
+#define ATTND_CLIENT_RESOLVED_SCORER_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "attnd/v1/attention.pb.h"
+#include "client/resolved/arrays.h"
+#include "client/resolved/bias.h"
+#include "client/resolved/gates.h"
+#include "client/resolved/generator.h"
+#include "client/resolved/pair.h"
+#include "client/resolved/times.h"
+#include "client/resolved/visibility.h"
+
+namespace attnd::client::resolved {
+
+// The arrays of a request.
+struct Inputs {
+  Array query, key, value, query_clock, key_clock, bias, gates;
+
+  static absl::StatusOr<Inputs> Make(const v1::AttendRequest& request);
+};
+
+// Borrows everything it is made of.
+class Scorer {
+ public:
+  // INVALID_ARGUMENT when the encoding was resolved for other sizes.
+  static absl::StatusOr<std::unique_ptr<Scorer>> Make(
+      const v1::AttendRequest& request, const Inputs& in, const Times& times,
+      const Sequence& sequence, const v1::ResolvedEncoding& encoding);
+
+  // Of the sequence's i-th query: scores [Hq, keys of the tensor], -inf where
+  // hidden, and the logit sizes [Hq] of attention.h.
+  absl::Status Row(int64_t i, absl::Span<double> scores,
+                   absl::Span<double> logit_sizes);
+
+ private:
+  // q^T A k and the sum of its sizes.
+  struct Product {
+    double value = 0, size = 0;
+    void Add(double q, double a, double k);
+  };
+
+  Scorer(const v1::AttendRequest& request, const Inputs& in, const Times& times,
+         const Sequence& sequence, const v1::ResolvedEncoding& encoding);
+
+  absl::Status Prepare();
+  // A row of q or k with the absolute parts.
+  absl::StatusOr<std::vector<double>> WithAbsolute(
+      bool query, int64_t kv_head, int64_t row,
+      absl::Span<const double> vector) const;
+  double Elapsed(int64_t i) const;
+  double Temperature(int64_t i) const;
+  // Brings A(D) up to date for a pair of a kv head.
+  void Turn(int64_t kv_head, int64_t i, int64_t j);
+  Product Multiply(absl::Span<const double> q,
+                   absl::Span<const double> k) const;
+  Bias BiasOf(int64_t head, int64_t i, int64_t j) const;
+  void ScorePair(int64_t head, int64_t i, int64_t j,
+                 absl::Span<const double> query, double temperature,
+                 double* score, double* logit_size) const;
+
+  const v1::AttendRequest& request_;
+  const Inputs& in_;
+  const Times& times_;
+  const Sequence sequence_;
+  const v1::ResolvedEncoding& encoding_;
+  const int64_t group_;
+  const Units units_;
+  const Visibility visibility_;
+  const Gates gates_;
+  PairLags lags_;
+  bool absolute_lag_ = false, clocked_ = false;
+  double scale_ = 1;
+  std::vector<Generator> generators_;
+  std::vector<std::vector<double>> keys_;  // with absolute parts, [Hkv, keys]
+  // Of the pair turned to last: blocks and the channels of none, or all of A.
+  std::vector<Generator::BlockValue> blocks_;
+  std::vector<int> free_channels_;
+  std::optional<Matrix> matrix_;
+};
+
+}  // namespace attnd::client::resolved
+
+#endif  // ATTND_CLIENT_RESOLVED_SCORER_H_
