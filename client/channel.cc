@@ -9,6 +9,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "client/service_config.h"
 
 namespace attnd::client {
 namespace {
@@ -48,11 +49,8 @@ grpc::ChannelArguments Arguments(const ClientOptions& options, ChannelUse use) {
   // A retry policy in DNS would break the promise of who retries and when.
   arguments.SetInt(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1);
   if (use == ChannelUse::kCalls) {
-    arguments.SetServiceConfigJSON(absl::StrCat(
-        R"({"loadBalancingConfig":[{"round_robin":{}}])",
-        options.health_checked ? R"(,"healthCheckConfig":{"serviceName":""})"
-                               : "",
-        "}"));
+    arguments.SetServiceConfigJSON(
+        ChannelServiceConfig(options.health_checked));
   }
   if (options.tls && !options.tls->server_name.empty()) {
     arguments.SetSslTargetNameOverride(options.tls->server_name);

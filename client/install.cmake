@@ -2,7 +2,8 @@
 #
 #   component programs   bin/attnd bin/attnctl
 #   component dev        lib/libattnd_*.a, include/attnd/, the .proto files,
-#                        find_package(attnd) -> attnd::client, attnd-client.pc
+#                        find_package(attnd) -> attnd::client, attnd-client.pc,
+#                        share/attnd/service_config.json for other gRPC clients
 #
 # include/attnd/ is the include root of a consumer, as the repository is ours:
 # #include "client/client.h", #include "attnd/v1/attention.pb.h".
@@ -19,6 +20,9 @@ install(TARGETS attnd attnctl
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/proto/
         DESTINATION ${ATTND_INSTALL_PROTODIR} COMPONENT dev
         FILES_MATCHING PATTERN "*.proto")
+
+install(FILES ${PROJECT_SOURCE_DIR}/client/service_config.json
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/attnd COMPONENT dev)
 
 # The headers of both libraries, each under its path from the repository or from
 # the folder of generated code.

@@ -87,6 +87,9 @@ grpc::ServerUnaryReactor* StubService::Attend(
   const int number = Note(*context);
   grpc::Status status;
   if (on_attend) status = on_attend(number, *request, response);
+  if (!status.ok() && !pushback_ms.empty()) {
+    context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_ms);
+  }
   if (delay > absl::ZeroDuration()) {
     DelayedFinish::Start(reactor, status, delay);
   } else {

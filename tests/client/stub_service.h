@@ -39,6 +39,10 @@ class StubService final : public v1::AttentionScoring::CallbackService {
   // "127.0.0.1:port".
   const std::string& address() const { return address_; }
 
+  // Sent as grpc-retry-pushback-ms with every Attend that is not OK, unless
+  // empty.
+  std::string pushback_ms;
+
   // Answers; set them before the first call. Without a handler: OK and empty.
   // `number` counts Attend calls from 0.
   std::function<grpc::Status(int number, const v1::AttendRequest&,
