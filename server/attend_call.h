@@ -9,26 +9,17 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
-#include <atomic>
-#include <cstdint>
-#include <optional>
-#include <string>
-
-#include "attnd/v1/attention.pb.h"
-#include "server/admission.h"
+#include "server/attend_work.h"
 #include "server/call.h"
-#include "server/decode.h"
-#include "server/executor.h"
-#include "server/reply.h"
 #include "server/service_context.h"
 
 namespace attnd::server {
 
-// Threads: constructed and begun on a gRPC thread, which decodes, plans and
-// asks for admission; run on workers; ended by whoever does its last piece. The
+// Constructed and begun on a gRPC thread; ended by whoever ends the work. The
 // reactor deletes itself in OnDone, which gRPC calls after Finish and after any
-// OnCancel, so the executor may borrow it until Done.
-class AttendCall final : public grpc::ServerUnaryReactor, private Job {
+// OnCancel, so that the work may be cancelled until then.
+class AttendCall final : public grpc::ServerUnaryReactor,
+                         private AttendWork::Owner {
  public:
   // `reply` is gRPC's until the call is done; Finish sends it.
   AttendCall(const ServiceContext& context, grpc::CallbackServerContext& rpc,
@@ -38,38 +29,14 @@ class AttendCall final : public grpc::ServerUnaryReactor, private Job {
   void Begin(grpc::ByteBuffer& message);
 
  private:
-  absl::Status Parse(grpc::ByteBuffer& message);
-  absl::Status Prepare();
-  absl::Status PreparePlan();
-
-  // Job.
-  absl::Status Start() override;
-  absl::Status Run(int64_t unit, Workspace* workspace,
-                   const std::atomic<bool>& stop) override;
-  void Done(const JobResult& result) override;
-  absl::Status CountEnd(const JobResult& result);
-  void WriteReply(const JobResult& result);
-  void End(const absl::Status& status, const JobResult& result);
-
-  // Reactor.
-  void OnCancel() override { context_.executor.Cancel(*this); }
+  void Ended(Outcome outcome) override;
+  void OnCancel() override { work_.Cancel(); }
   void OnDone() override { delete this; }
 
   const ServiceContext& context_;
   CallRecord record_;
   grpc::ByteBuffer& reply_;
-
-  v1::AttendRequest request_;
-  int64_t message_bytes_ = 0;
-  DecodedRequest decoded_;
-  std::optional<Plan> plan_;
-  ReplyTensors tensors_;
-  OutputBuffers buffers_;
-  double predicted_seconds_ = 0;
-  // Over the units that are done, on any worker.
-  std::atomic<int64_t> skipped_tiles_{0};
-  std::atomic<double> lost_mass_bound_{0};
-  Admission::Ticket ticket_;
+  AttendWork work_;
 };
 
 }  // namespace attnd::server

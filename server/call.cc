@@ -1,8 +1,13 @@
 #include "server/call.h"
 
+#include <grpcpp/support/proto_buffer_reader.h>
+#include <grpcpp/support/slice.h>
+
 #include <algorithm>
 #include <chrono>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "server/status.h"
@@ -10,15 +15,24 @@
 namespace attnd::server {
 namespace {
 
-// The wall clock is looked at once, here, and never again.
-Instant DeadlineOf(const grpc::CallbackServerContext& rpc, Instant now,
-                   double limit_seconds) {
+// The wall clock is looked at once, here, and never again. What is further away
+// than any limit allows is as good as no deadline.
+Instant DeadlineOf(const grpc::CallbackServerContext& rpc, Instant now) {
+  constexpr double kFarSeconds = 2e6;
   const auto seconds = [](std::chrono::system_clock::time_point t) {
     return std::chrono::duration<double>(t.time_since_epoch()).count();
   };
   const double left =
       seconds(rpc.deadline()) - seconds(std::chrono::system_clock::now());
-  return now + FromSeconds(std::clamp(left, 0.0, limit_seconds));
+  return now + FromSeconds(std::clamp(left, 0.0, kFarSeconds));
+}
+
+// gRPC's own library removes its key where an application sends it, so our
+// client has a key of its own.
+bool IsRetry(const grpc::CallbackServerContext& rpc) {
+  const auto& metadata = rpc.client_metadata();
+  return metadata.count("grpc-previous-rpc-attempts") > 0 ||
+         metadata.count("x-attnd-previous-attempts") > 0;
 }
 
 }  // namespace
@@ -29,45 +43,106 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
       method_(method),
       rpc_(rpc),
       arrival_(std::chrono::steady_clock::now()),
-      deadline_(
-          DeadlineOf(rpc, arrival_,
-                     context.config.effective.limits().deadline_seconds())) {
+      rpc_deadline_(DeadlineOf(rpc, arrival_)),
+      is_retry_(IsRetry(rpc)) {
   context_.calls.Enter();
   context_.metrics.CallStarted(method);
+  if (method != Method::kAttendStream) context_.metrics.MessageReceived(method);
 }
 
-bool CallRecord::is_retry() const {
-  return rpc_.client_metadata().count("grpc-previous-rpc-attempts") > 0;
+Instant CallRecord::deadline() const {
+  const double most = context_.settings.Get()->limits().deadline_seconds();
+  return std::min(rpc_deadline_, arrival_ + FromSeconds(most));
 }
 
-grpc::Status CallRecord::End(const absl::Status& status,
-                             absl::string_view request_id,
-                             absl::string_view encoding, double queue_seconds,
-                             double compute_seconds) {
-  const Instant now = std::chrono::steady_clock::now();
-  const double seconds = Seconds(now - arrival_);
-  if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
+Arrival CallRecord::MessageArrived() const {
+  const bool stream = method_ == Method::kAttendStream;
+  const Instant now = stream ? std::chrono::steady_clock::now() : arrival_;
+  const double most = context_.settings.Get()->limits().deadline_seconds();
+  return {.method = method_,
+          .at = now,
+          .deadline = std::min(rpc_deadline_, now + FromSeconds(most)),
+          .is_retry = is_retry_};
+}
+
+grpc::Status CallRecord::Finish(const absl::Status& status, double seconds) {
   const RpcError error = status.ok() ? RpcError{} : ToRpcError(status);
   context_.metrics.CallHandled(method_, error.code, seconds);
   if (error.retry_delay) {
     rpc_.AddTrailingMetadata("grpc-retry-pushback-ms",
                              absl::StrCat(error.retry_delay->count()));
   }
-  if (const auto skipped = context_.log.AccessLine(now)) {
-    context_.log.Info("request", {{"method", MethodName(method_)},
-                                  {"request_id", request_id},
-                                  {"encoding", encoding},
-                                  {"code", error.code},
-                                  {"message", error.message},
-                                  {"seconds", seconds},
-                                  {"queue_seconds", queue_seconds},
-                                  {"compute_seconds", compute_seconds},
-                                  {"peer", rpc_.peer()},
-                                  {"skipped", *skipped}});
-  }
   return status.ok() ? grpc::Status::OK
                      : grpc::Status(static_cast<grpc::StatusCode>(error.code),
                                     error.message, error.details);
+}
+
+grpc::Status CallRecord::End(const Outcome& outcome,
+                             absl::string_view request_id) {
+  const absl::Status& status = outcome.status;
+  const double seconds = Seconds(std::chrono::steady_clock::now() - arrival_);
+  if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
+  if (status.ok()) context_.metrics.MessageSent(method_);
+  grpc::Status end = Finish(status, seconds);
+  WriteLine(outcome, request_id, seconds, end.error_code(),
+            end.error_message());
+  return end;
+}
+
+grpc::Status CallRecord::EndStream(const absl::Status& status) {
+  return Finish(status, Seconds(std::chrono::steady_clock::now() - arrival_));
+}
+
+void CallRecord::MessageEnded(const Outcome& outcome,
+                              absl::string_view request_id, Instant arrival) {
+  const absl::Status& status = outcome.status;
+  if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
+  WriteLine(outcome, request_id,
+            Seconds(std::chrono::steady_clock::now() - arrival),
+            status.raw_code(), status.message());
+}
+
+void CallRecord::WriteLine(const Outcome& outcome, absl::string_view request_id,
+                           double seconds, int code,
+                           absl::string_view message) {
+  const auto skipped =
+      context_.log.AccessLine(std::chrono::steady_clock::now());
+  if (!skipped) return;
+  context_.log.Info("request", {{"method", MethodName(method_)},
+                                {"request_id", request_id},
+                                {"encoding", outcome.encoding},
+                                {"code", code},
+                                {"message", message},
+                                {"seconds", seconds},
+                                {"queue_seconds", outcome.queue_seconds},
+                                {"compute_seconds", outcome.compute_seconds},
+                                {"peer", rpc_.peer()},
+                                {"skipped", *skipped}});
+}
+
+grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces) {
+  std::vector<grpc::Slice> slices;
+  for (ReplyPiece& piece : pieces) {
+    if (!piece.text.empty()) slices.emplace_back(piece.text);
+    if (piece.data_bytes == 0) continue;
+    auto* owner = new AlignedBuffer(std::move(piece.data));
+    slices.emplace_back(
+        owner->data(), piece.data_bytes,
+        [](void* buffer) { delete static_cast<AlignedBuffer*>(buffer); },
+        owner);
+  }
+  return grpc::ByteBuffer(slices.data(), slices.size());
+}
+
+bool ParseMessage(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message) {
+  bool parsed = false;
+  {
+    grpc::ProtoBufferReader reader(&bytes);
+    parsed = message.ParseFromZeroCopyStream(&reader);
+  }
+  bytes.Clear();
+  return parsed;
 }
 
 }  // namespace attnd::server

@@ -4,11 +4,14 @@
 #define ATTND_SERVER_CALL_H_
 
 #include <grpcpp/server_context.h>
+#include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/status.h>
 
 #include <string>
 
 #include "absl/status/status.h"
+#include "server/attend_work.h"
+#include "server/reply.h"
 #include "server/service_context.h"
 #include "server/time_source.h"
 
@@ -25,23 +28,40 @@ class CallRecord {
 
   Instant arrival() const { return arrival_; }
   // The caller's deadline, capped by limits.deadline_seconds.
-  Instant deadline() const { return deadline_; }
-  // A client library tries again what failed before.
-  bool is_retry() const;
+  Instant deadline() const;
+  // Of a request that arrives now; it has the whole of
+  // limits.deadline_seconds before it if the call has no deadline.
+  Arrival MessageArrived() const;
 
-  // The status to finish with; call it once. Counts the end, sets the pushback
-  // trailer where a retry is wanted, and writes the access line.
-  grpc::Status End(const absl::Status& status, absl::string_view request_id,
-                   absl::string_view encoding, double queue_seconds,
-                   double compute_seconds);
+  // The status to finish with; call it once. Counts the end of the call and of
+  // its only request, sets the pushback trailer where a retry is wanted, and
+  // writes the access line.
+  grpc::Status End(const Outcome& outcome, absl::string_view request_id);
+  // The same for a call of many requests.
+  grpc::Status EndStream(const absl::Status& status);
+  // The end of one of them.
+  void MessageEnded(const Outcome& outcome, absl::string_view request_id,
+                    Instant arrival);
 
  private:
+  void WriteLine(const Outcome& outcome, absl::string_view request_id,
+                 double seconds, int code, absl::string_view message);
+  grpc::Status Finish(const absl::Status& status, double seconds);
+
   const ServiceContext& context_;
   const Method method_;
   grpc::CallbackServerContext& rpc_;
   const Instant arrival_;
-  const Instant deadline_;
+  const Instant rpc_deadline_;
+  const bool is_retry_;
 };
+
+// Slices that own the tensors until gRPC has sent them.
+grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces);
+
+// Parses the bytes and lets go of them; false if they are no such message.
+bool ParseMessage(grpc::ByteBuffer& bytes,
+                  google::protobuf::MessageLite& message);
 
 }  // namespace attnd::server
 

@@ -149,9 +149,6 @@ void FindUnservedSections(const v1::ServerConfig& config,
                           Violations& violations) {
   if (config.has_tenants()) violations.AddUnserved("tenants");
   if (config.has_security()) violations.AddUnserved("security");
-  if (config.inline_encodings().has_dense_dim()) {
-    violations.AddUnserved("inline_encodings.dense_dim");
-  }
   if (config.verification().shadow_one_in() != 0) {
     violations.AddUnserved("verification.shadow_one_in");
   }
@@ -241,6 +238,10 @@ absl::StatusOr<Config> ParseConfig(const std::string& text,
   if (!inlined.has_cache_entries()) inlined.set_cache_entries(64);
   if (inlined.cache_entries() < 1 || inlined.cache_entries() > (1 << 20)) {
     violations.Add("inline_encodings.cache_entries", "expected 1 to 1048576");
+  }
+  if (!inlined.has_dense_dim()) inlined.set_dense_dim(128);
+  if (inlined.dense_dim() < 0 || inlined.dense_dim() > 128) {
+    violations.Add("inline_encodings.dense_dim", "expected 0 to 128");
   }
   CheckEncodings(out, violations);
   if (absl::Status status = ToStatus(file, sources, violations); !status.ok()) {

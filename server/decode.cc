@@ -102,6 +102,7 @@ class Decoder {
   absl::Status DecodeEncoding();
   absl::Status CompileEncoding(const NamedEncoding& encoding,
                                const std::string& field, EncoderCache& cache);
+  void CheckDenseBlocks();
   absl::Status DecodeTensors();
   absl::Status DecodeTimes();
   void DecodeMask();
@@ -149,9 +150,15 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
         RatioFor(RequestTick(request_, c),
                  index < units.size() ? units[index] : encoding.spec.unit_ns));
   }
-  const auto get = [&](int64_t length) {
+  using Found = absl::StatusOr<std::shared_ptr<const Encoder>>;
+  const auto get = [&](int64_t length) -> Found {
     sizes.length = length;
-    return cache.Get(encoding, absolute_lag, sizes, ratio, further);
+    if (context_.compiling == Compiling::kYes) {
+      return cache.Get(encoding, absolute_lag, sizes, ratio, further);
+    }
+    auto found = cache.Find(encoding, absolute_lag, sizes, ratio, further);
+    if (found == nullptr) return absl::AbortedError("not compiled yet");
+    return found;
   };
   auto encoder = get(0);
   // Scalings that depend on the item's own length: one encoder per item.
@@ -161,6 +168,7 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
       if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
     }
   }
+  if (IsCompilingNeeded(encoder.status())) return encoder.status();
   if (!encoder.ok()) {
     violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
                                         "\" does not fit the request: ",
@@ -171,6 +179,26 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
     out_.problem.item_encoders.clear();
   }
   return absl::OkStatus();
+}
+
+// Of an encoding that the request brings: compiling costs their cube.
+void Decoder::CheckDenseBlocks() {
+  const auto check = [&](const auto& blocks, const std::string& path) {
+    for (int i = 0; i < blocks.size(); ++i) {
+      const int dim = blocks[i].dense().dim();
+      if (dim <= context_.inline_dense_dim) continue;
+      violations_.Add(
+          absl::StrCat(path, ".blocks[", i, "].dense.dim"),
+          absl::StrCat(dim, ", more than inline_encodings.dense_dim = ",
+                       context_.inline_dense_dim));
+    }
+  };
+  const v1::Encoding& encoding = request_.inline_encoding();
+  check(encoding.blocks(), "inline_encoding");
+  for (int i = 0; i < encoding.per_head_size(); ++i) {
+    check(encoding.per_head(i).blocks(),
+          absl::StrCat("inline_encoding.per_head[", i, "]"));
+  }
 }
 
 absl::Status Decoder::DecodeEncoding() {
@@ -198,6 +226,7 @@ absl::Status Decoder::DecodeEncoding() {
   }
   out_.encoding_name = "inline";
   const size_t known = violations_.list().size();
+  CheckDenseBlocks();
   const NamedEncoding encoding =
       ReadEncoding(request_.inline_encoding(), "inline_encoding.", violations_);
   if (violations_.list().size() > known) return absl::OkStatus();
@@ -357,6 +386,16 @@ int64_t CountRefused(const TensorRef& bias) {
 }
 
 }  // namespace
+
+DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling) {
+  const v1::InlineEncodings& inlined =
+      settings.config.effective.inline_encodings();
+  return {.encodings = settings.encodings,
+          .limits = settings.limits(),
+          .inline_encodings_allowed = inlined.allowed(),
+          .inline_dense_dim = inlined.dense_dim(),
+          .compiling = compiling};
+}
 
 absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
                                       const DecodeContext& context,

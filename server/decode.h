@@ -12,15 +12,24 @@
 #include "server/encodings.h"
 #include "server/reply.h"
 #include "server/request_check.h"
+#include "server/settings.h"
 
 namespace attnd::server {
+
+// Whether an encoding may be compiled now, which takes up to a tenth of a
+// second, or only one that was compiled before may be used.
+enum class Compiling { kNo, kYes };
 
 // What decoding reads besides the request.
 struct DecodeContext {
   const EncodingCatalog& encodings;
   const v1::Limits& limits;
   bool inline_encodings_allowed = false;
+  // Of dense blocks that requests bring.
+  int inline_dense_dim = 128;
+  Compiling compiling = Compiling::kYes;
 };
+DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling);
 
 struct DecodedRequest {
   AttentionProblem problem;  // borrows from the request
@@ -34,13 +43,19 @@ struct DecodedRequest {
 
 // Checks the request against wire, limits and encodings, all fields at once.
 // The request must outlive the result. Refusals: see status.h; a reply that
-// would not fit into limits.message_bytes is refused here, from its shape.
+// would not fit into limits.message_bytes is refused here, from its shape. No
+// refusal but a status of IsCompilingNeeded: with Compiling::kYes it would be
+// known.
 //
 // With Payload::kAbsent the tensors are views over no memory, good for
 // Plan::Make and nothing else; without times' data visibility is complete.
 absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
                                       const DecodeContext& context,
                                       Payload payload);
+
+inline bool IsCompilingNeeded(const absl::Status& status) {
+  return status.code() == absl::StatusCode::kAborted;
+}
 
 // A refusal of Plan::Make as one of ours, with the field in BadRequest.
 absl::Status FromPlan(const absl::Status& status,

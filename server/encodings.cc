@@ -4,24 +4,40 @@
 
 namespace attnd::server {
 
-absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
-    const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
-    const TickRatio& ratio, const std::vector<TickRatio>& further) {
+EncoderCache::Key EncoderCache::MakeKey(const NamedEncoding& encoding,
+                                        bool absolute_lag,
+                                        const EncoderSizes& sizes,
+                                        const TickRatio& ratio,
+                                        const std::vector<TickRatio>& further) {
   std::vector<int64_t> further_ticks;
   for (const TickRatio& r : further) {
     further_ticks.push_back(r.tick_ns);
     further_ticks.push_back(r.unit_ns);
   }
-  Key key{encoding.hash,     absolute_lag,   sizes.head_dim,
+  return {encoding.hash,     absolute_lag,   sizes.head_dim,
           sizes.query_heads, sizes.kv_heads, sizes.length,
           ratio.tick_ns,     ratio.unit_ns,  further_ticks};
-  {
-    std::lock_guard lock(mutex_);
-    if (const auto it = entries_.find(key); it != entries_.end()) {
-      recent_.splice(recent_.begin(), recent_, it->second.place);
-      return it->second.encoder;
-    }
-  }
+}
+
+std::shared_ptr<const Encoder> EncoderCache::Find(const Key& key) {
+  std::lock_guard lock(mutex_);
+  const auto it = entries_.find(key);
+  if (it == entries_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, it->second.place);
+  return it->second.encoder;
+}
+
+std::shared_ptr<const Encoder> EncoderCache::Find(
+    const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
+    const TickRatio& ratio, const std::vector<TickRatio>& further) {
+  return Find(MakeKey(encoding, absolute_lag, sizes, ratio, further));
+}
+
+absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
+    const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
+    const TickRatio& ratio, const std::vector<TickRatio>& further) {
+  const Key key = MakeKey(encoding, absolute_lag, sizes, ratio, further);
+  if (auto found = Find(key)) return found;
   absl::StatusOr<EncodingSpec> spec = SpecFor(encoding, sizes);
   if (!spec.ok()) return spec.status();
   spec->absolute_lag = absolute_lag;

@@ -35,6 +35,11 @@ class EncoderCache {
       const NamedEncoding& encoding, bool absolute_lag,
       const EncoderSizes& sizes, const TickRatio& ratio,
       const std::vector<TickRatio>& further = {});
+  // The same without compiling: null if it would have to.
+  std::shared_ptr<const Encoder> Find(
+      const NamedEncoding& encoding, bool absolute_lag,
+      const EncoderSizes& sizes, const TickRatio& ratio,
+      const std::vector<TickRatio>& further = {});
 
   size_t size() const;
 
@@ -45,6 +50,10 @@ class EncoderCache {
     std::shared_ptr<const Encoder> encoder;
     std::list<Key>::iterator place;
   };
+  static Key MakeKey(const NamedEncoding& encoding, bool absolute_lag,
+                     const EncoderSizes& sizes, const TickRatio& ratio,
+                     const std::vector<TickRatio>& further);
+  std::shared_ptr<const Encoder> Find(const Key& key);
 
   const size_t capacity_;
   mutable std::mutex mutex_;  // guards the two below

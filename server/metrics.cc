@@ -30,16 +30,21 @@ Metrics::Metrics(const MetricsInfo& info)
 Metrics::~Metrics() = default;
 
 void Metrics::CallStarted(Method method) {
-  Series::Call& call = series_->calls[static_cast<int>(method)];
-  call.started->Increment();
-  call.received->Increment();
+  series_->calls[static_cast<int>(method)].started->Increment();
+}
+
+void Metrics::MessageReceived(Method method) {
+  series_->calls[static_cast<int>(method)].received->Increment();
+}
+
+void Metrics::MessageSent(Method method) {
+  series_->calls[static_cast<int>(method)].sent->Increment();
 }
 
 void Metrics::CallHandled(Method method, int code, double seconds) {
   Series::Call& call = series_->calls[static_cast<int>(method)];
   if (code < 0 || code >= kCodes) code = 2;
   call.handled[code]->Increment();
-  if (code == 0) call.sent->Increment();
   call.seconds->Observe(seconds);
 }
 
@@ -67,12 +72,12 @@ void Metrics::StageTook(Stage stage, double seconds) {
   series_->stages[static_cast<int>(stage)]->Observe(seconds);
 }
 
-void Metrics::Answered(absl::string_view encoding, double seconds, double flops,
-                       double query_rows) {
+void Metrics::Answered(Method method, absl::string_view encoding,
+                       double seconds, double flops, double query_rows) {
   series_->query_rows->Increment(query_rows);
   const auto it = series_->encodings.find(encoding);
   if (it == series_->encodings.end()) return;
-  it->second.request_seconds->Observe(seconds);
+  it->second.request_seconds[static_cast<int>(method)]->Observe(seconds);
   it->second.flops->Increment(flops);
 }
 

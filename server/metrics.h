@@ -61,6 +61,7 @@ struct MetricsReadings {
   DrainState drain = DrainState::kServing;
   int64_t config_generation = 1;
   int64_t encoders_cached = 0;
+  int64_t streams = 0;
 };
 
 // Thread-safe.
@@ -70,6 +71,8 @@ class Metrics {
   ~Metrics();
 
   void CallStarted(Method method);
+  void MessageReceived(Method method);
+  void MessageSent(Method method);
   // `code` is a grpc::StatusCode.
   void CallHandled(Method method, int code, double seconds);
 
@@ -81,9 +84,9 @@ class Metrics {
   void Expired(EndedIn stage);
   void Cancelled(EndedIn stage);
   void StageTook(Stage stage, double seconds);
-  // A request answered with OK.
-  void Answered(absl::string_view encoding, double seconds, double flops,
-                double query_rows);
+  // A request of Attend or AttendStream answered with OK.
+  void Answered(Method method, absl::string_view encoding, double seconds,
+                double flops, double query_rows);
   // Measured over predicted cost of a finished request.
   void CostRatio(double measured_over_predicted);
 

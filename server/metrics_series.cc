@@ -113,11 +113,15 @@ void Metrics::Series::MakeCalls() {
 
 void Metrics::Series::MakeRequests(const MetricsInfo& info) {
   for (const std::string& name : info.encodings) {
+    const auto seconds = [&](Method method) {
+      return &MakeHistogram(
+          "attnd_request_seconds",
+          "Seconds from arrival to reply of requests answered OK.",
+          {{"method", std::string(MethodName(method))}, {"encoding", name}});
+    };
     encodings[name] = {
-        .request_seconds = &MakeHistogram(
-            "attnd_request_seconds",
-            "Seconds from arrival to reply of requests answered OK.",
-            {{"method", "Attend"}, {"encoding", name}}),
+        .request_seconds = {seconds(Method::kAttend),
+                            seconds(Method::kAttendStream)},
         .flops = &MakeCounter(
             "attnd_executed_flops_total",
             "Operations of the matrix products of answered requests.",
@@ -162,6 +166,7 @@ void Metrics::Series::MakeQueue(const MetricsInfo& info) {
       &MakeGauge("attnd_requests_running", "Requests with a started unit.");
   inflight =
       &MakeGauge("attnd_inflight_requests", "Requests waiting and running.");
+  streams = &MakeGauge("attnd_streams_open", "AttendStream calls under way.");
   queue_seconds = &MakeGauge("attnd_queue_cost_seconds",
                              "Predicted worker seconds that wait.");
   queue_bytes =
@@ -241,6 +246,7 @@ void Metrics::Series::Refresh(const MetricsReadings& readings) {
   running->Set(static_cast<double>(executor.running));
   inflight->Set(static_cast<double>(executor.waiting + executor.running));
 
+  streams->Set(static_cast<double>(readings.streams));
   queue_seconds->Set(Finite(readings.admission.waiting_seconds));
   queue_bytes->Set(static_cast<double>(readings.admission.bytes));
   cost_ratio->Set(Finite(ratio.load()));

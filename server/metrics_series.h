@@ -40,7 +40,7 @@ struct Metrics::Series {
   std::array<Call, kMethods> calls;
 
   struct Encoding {
-    Histogram* request_seconds;
+    std::array<Histogram*, 2> request_seconds;  // Attend, AttendStream
     Counter* flops;
   };
   std::map<std::string, Encoding, std::less<>> encodings;
@@ -51,7 +51,7 @@ struct Metrics::Series {
   Counter *offered, *admitted, *query_rows;
 
   Gauge *ready, *drain, *generation, *workers_busy, *waiting, *running,
-      *inflight, *queue_seconds, *queue_bytes, *cost_ratio, *encoders;
+      *inflight, *streams, *queue_seconds, *queue_bytes, *cost_ratio, *encoders;
   Counter *busy_seconds, *cpu_seconds, *throttled_seconds, *throttled_periods,
       *minor_faults;
   Gauge *resident, *virtual_memory, *open_files, *max_files, *threads,

@@ -101,10 +101,9 @@ OutputBuffers ReplyTensors::Allocate(const v1::AttendRequest& request,
   return buffers;
 }
 
-std::vector<ReplyPiece> ReplyTensors::Serialize(
-    const v1::AttendResponse& head) {
+ReplyPieces ReplyTensors::Serialize(const v1::AttendResponse& head) {
   using google::protobuf::io::CodedOutputStream;
-  std::vector<ReplyPiece> pieces(1);
+  ReplyPieces pieces(1);
   pieces.back().text = head.SerializeAsString();
   for (Entry& entry : entries_) {
     const auto bytes = static_cast<uint32_t>(entry.bytes);

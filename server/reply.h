@@ -35,6 +35,7 @@ struct ReplyPiece {
   AlignedBuffer data;
   size_t data_bytes = 0;
 };
+using ReplyPieces = std::vector<ReplyPiece>;
 
 // The answer tensors of one request, f32. Each has memory of its own, which the
 // serialized reply takes over: what the kernels write is never copied here.
@@ -47,7 +48,7 @@ class ReplyTensors {
 
   // An AttendResponse with the fields of `head`, which has no tensors, and
   // these tensors. Leaves none behind.
-  std::vector<ReplyPiece> Serialize(const v1::AttendResponse& head);
+  ReplyPieces Serialize(const v1::AttendResponse& head);
 
  private:
   struct Entry {

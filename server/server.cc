@@ -64,10 +64,10 @@ struct Server::Parts {
         machine(m),
         run_unit(RunUnitOf(options)),
         log(config.effective.log()),
-        encodings(config.effective.encodings(),
-                  config.effective.inline_encodings().cache_entries()),
+        settings(std::make_shared<Settings>(config, 1)),
         costs(measured),
-        metrics(ToMetricsInfo(config, machine, encodings, costs)),
+        metrics(
+            ToMetricsInfo(config, machine, settings.Get()->encodings, costs)),
         admission(ToAdmissionLimits(config.effective)) {}
 
   absl::Status StartExecutor();
@@ -82,11 +82,12 @@ struct Server::Parts {
   const Machine machine;
   const RunUnitFunction run_unit;
   Log log;
-  const EncodingCatalog encodings;
+  CurrentSettings settings;
   const CostModel costs;
   Metrics metrics;
   Admission admission;
   CallCount calls;
+  StreamRegistry streams;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<ServiceContext> context;
   std::unique_ptr<grpc::Service> service;
@@ -104,15 +105,15 @@ absl::Status Server::Parts::StartExecutor() {
                                    .time = nullptr});
   if (!started.ok()) return started.status();
   executor = *std::move(started);
-  context.reset(new ServiceContext{.config = config,
-                                   .encodings = encodings,
+  context.reset(new ServiceContext{.settings = settings,
                                    .costs = costs,
                                    .run_unit = run_unit,
                                    .admission = admission,
                                    .executor = *executor,
                                    .metrics = metrics,
                                    .log = log,
-                                   .calls = calls});
+                                   .calls = calls,
+                                   .streams = streams});
   return absl::OkStatus();
 }
 
@@ -145,15 +146,18 @@ HttpReply Server::Parts::Ready() const {
 }
 
 std::string Server::Parts::MetricsText() {
+  const std::shared_ptr<const Settings> now = settings.Get();
+  const EncodingCatalog& encodings = now->encodings;
   return metrics.Text({.executor = executor->load(),
                        .admission = admission.load(),
                        .process = ReadProcessUsage(),
                        .ready = ready,
                        .drain = drain,
-                       .config_generation = kConfigGeneration,
+                       .config_generation = now->generation,
                        .encoders_cached = static_cast<int64_t>(
                            encodings.configured_encoders().size() +
-                           encodings.inline_encoders().size())});
+                           encodings.inline_encoders().size()),
+                       .streams = streams.size()});
 }
 
 absl::Status Server::Parts::ListenAdmin() {
@@ -182,15 +186,17 @@ absl::Status Server::Parts::ListenAdmin() {
 }
 
 void Server::Parts::LogStart() {
-  log.Info("listening", {{"grpc", absl::StrJoin(addresses, ",")},
-                         {"admin", admin_address},
-                         {"version", ATTND_VERSION},
-                         {"workers", config.effective.workers()},
-                         {"machine", machine.Describe()},
-                         {"instruction_set", InstructionSet()},
-                         {"gflops_per_worker", costs.flops_per_second() / 1e9},
-                         {"encodings", absl::StrJoin(encodings.names(), ",")},
-                         {"config_hash", config.hash}});
+  log.Info(
+      "listening",
+      {{"grpc", absl::StrJoin(addresses, ",")},
+       {"admin", admin_address},
+       {"version", ATTND_VERSION},
+       {"workers", config.effective.workers()},
+       {"machine", machine.Describe()},
+       {"instruction_set", InstructionSet()},
+       {"gflops_per_worker", costs.flops_per_second() / 1e9},
+       {"encodings", absl::StrJoin(settings.Get()->encodings.names(), ",")},
+       {"config_hash", config.hash}});
 }
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(
@@ -204,7 +210,8 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
                                        Paced(*costs, options.pace));
   parts->log.CaptureGrpc();
   if (!config.effective.verification().skip_self_test()) {
-    absl::Status tested = SelfTest(parts->encodings, **workspace);
+    absl::Status tested =
+        SelfTest(parts->settings.Get()->encodings, **workspace);
     if (!tested.ok()) return tested;
   }
   for (const auto step :
@@ -255,6 +262,7 @@ void Server::Drain() {
   }
   p.drain = DrainState::kFinishing;
   p.admission.Close();
+  p.streams.Drain();
   const Instant end =
       steady_clock::now() + FromSeconds(settings.grace_seconds());
   // Shutdown sends GOAWAY at once and returns when every call has ended or the

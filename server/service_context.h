@@ -11,12 +11,12 @@
 
 #include "kernels/attention.h"
 #include "server/admission.h"
-#include "server/config.h"
 #include "server/cost_model.h"
-#include "server/encodings.h"
 #include "server/executor.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/settings.h"
+#include "server/stream_flow.h"
 
 namespace attnd::server {
 
@@ -49,8 +49,7 @@ class CallCount {
 };
 
 struct ServiceContext {
-  const Config& config;
-  const EncodingCatalog& encodings;
+  const CurrentSettings& settings;
   const CostModel& costs;
   const RunUnitFunction& run_unit;
   Admission& admission;
@@ -58,11 +57,8 @@ struct ServiceContext {
   Metrics& metrics;
   Log& log;
   CallCount& calls;
+  StreamRegistry& streams;
 };
-
-// Of the configuration that requests are answered with; 1 until configurations
-// can be reloaded.
-inline constexpr int64_t kConfigGeneration = 1;
 
 }  // namespace attnd::server
 

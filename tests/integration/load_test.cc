@@ -3,56 +3,18 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
-#include <condition_variable>
-#include <mutex>
 #include <new>
 #include <stdexcept>
 
 #include "absl/strings/str_cat.h"
 #include "tests/integration/service_test.h"
+#include "tests/integration/slow_work.h"
 #include "tests/server/requests.h"
 
 namespace attnd::testing {
 namespace {
 
 using ::testing::HasSubstr;
-
-// Units wait here until released; a stopped one leaves at once.
-class SlowWork {
- public:
-  server::RunUnitFunction Function() {
-    return [this](const Plan& plan, int64_t unit, Workspace& workspace,
-                  const OutputBuffers& out, const std::atomic<bool>* stop,
-                  UnitStats* stats) {
-      ++started_;
-      std::unique_lock lock(mutex_);
-      while (permits_ == 0) {
-        if (*stop) {
-          ++stopped_;
-          return absl::CancelledError("stopped");
-        }
-        // The kernels look at the flag between tiles, about this often.
-        changed_.wait_for(lock, std::chrono::milliseconds(1));
-      }
-      --permits_;
-      lock.unlock();
-      return RunUnit(plan, unit, workspace, out, stop, stats);
-    };
-  }
-  void Release(int units) {
-    std::lock_guard lock(mutex_);
-    permits_ += units;
-    changed_.notify_all();
-  }
-  int started() const { return started_; }
-  int stopped() const { return stopped_; }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  int permits_ = 0;
-  std::atomic<int> started_{0}, stopped_{0};
-};
 
 constexpr char kWaiting[] = "attnd_requests_waiting";
 constexpr char kRunning[] = "attnd_requests_running";
@@ -236,24 +198,67 @@ TEST_F(LoadTest, DemandCountsRefusalsButNotRetries) {
   EXPECT_EQ(client_->Attend(small_).code, kUnavailable);
   const double three = Metric(offered);
   EXPECT_GT(three, two);
-  EXPECT_EQ(
-      client_
-          ->Attend(small_, kNoDeadline, {{"grpc-previous-rpc-attempts", "1"}})
-          .code,
-      kUnavailable);
-  EXPECT_EQ(Metric(offered), three);
+  // What gRPC's libraries send, and what our client does.
+  for (const char* key :
+       {"grpc-previous-rpc-attempts", "x-attnd-previous-attempts"}) {
+    EXPECT_EQ(client_->Attend(small_, kNoDeadline, {{key, "1"}}).code,
+              kUnavailable);
+    EXPECT_EQ(Metric(offered), three) << key;
+  }
   EXPECT_LT(Metric("attnd_admitted_worker_seconds_total"), three);
+}
+
+// Compiling an encoding waits and counts like any other work.
+TEST_F(LoadTest, EncodingsOfRequestsAreCompiledByWorkersAndKept) {
+  StartSlow("inline_encodings: {allowed: true}\n");
+  v1::AttendRequest request = small_;
+  request.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
+  v1::Encoding& encoding = *request.mutable_inline_encoding();
+  encoding.set_time_unit("position");
+  v1::Dense& dense = *encoding.add_blocks()->mutable_dense();
+  dense.set_dim(4);
+  for (int i = 0; i < 16; ++i) dense.add_matrix(i % 5 == 0 ? -0.1 : 0.01);
+  auto running = Occupy();
+  const double before = Metric("attnd_admitted_worker_seconds_total");
+  auto first = client_->StartAttend(request);
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 1));
+  EXPECT_EQ(Metric("attnd_encoders_cached"), 0) << "the only worker is busy";
+  EXPECT_GT(Metric("attnd_admitted_worker_seconds_total"), before);
+  EXPECT_GT(Metric("attnd_queue_cost_seconds"), 0);
+  const auto expired = client_->Attend(request, 0.1);
+  EXPECT_EQ(expired.code, kDeadlineExceeded);
+  work_.Release(2);
+  EXPECT_TRUE(running->Wait().ok());
+  EXPECT_TRUE(first->Wait().ok()) << first->Wait().message;
+  EXPECT_EQ(Metric("attnd_encoders_cached"), 1);
+  work_.Release(1);
+  const auto again = client_->Attend(request);
+  ASSERT_TRUE(again.ok()) << again.message;
+  EXPECT_EQ(again.reply.output().data(), first->Wait().reply.output().data());
+  EXPECT_EQ(Metric("attnd_encoders_cached"), 1);
+  // An estimate compiles as well; its rule makes it another encoder.
+  v1::AttendRequest shapes = request;
+  for (v1::Tensor* tensor :
+       {shapes.mutable_query(), shapes.mutable_key(), shapes.mutable_value()}) {
+    tensor->clear_data();
+  }
+  shapes.set_two_sided(v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
+  const auto estimate = client_->Estimate(shapes);
+  EXPECT_TRUE(estimate.ok()) << estimate.message;
+  EXPECT_GT(estimate.reply.predicted_seconds(), 0);
+  EXPECT_EQ(Metric("attnd_encoders_cached"), 2);
+  EXPECT_TRUE(EventuallyMetric("attnd_queue_bytes", 0));
 }
 
 TEST_F(LoadTest, HopelessDeadlinesAreRefusedBeforeComputing) {
   Start("workers: 1\n");
-  // Half a second of work or more.
+  // A message that arrives soon, with a second of work or more.
   const auto result = client_->Attend(MakeRequest({.query_heads = 16,
-                                                   .queries = 8192,
-                                                   .keys = 8192,
-                                                   .dim = 16,
-                                                   .value_dim = 16}),
-                                      0.08);
+                                                   .queries = 16384,
+                                                   .keys = 16384,
+                                                   .dim = 4,
+                                                   .value_dim = 4}),
+                                      0.4);
   EXPECT_EQ(result.code, kDeadlineExceeded);
   EXPECT_EQ(Metric("attnd_worker_busy_seconds_total"), 0);
   EXPECT_TRUE(EventuallyMetric("attnd_rejected_total{reason=\"hopeless\"}", 1));

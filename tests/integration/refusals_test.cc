@@ -158,15 +158,25 @@ TEST_F(RefusalsTest, WhatIsNotServedYetIsNamed) {
   const auto result =
       ExpectRefused(request, kUnimplemented, "mask.sinks: not served yet");
   EXPECT_EQ(result.Fields(), "mask.sinks,softcap");
-  const CallEnd stream = client_->AttendStream();
-  EXPECT_EQ(stream.code, kUnimplemented);
-  EXPECT_THAT(stream.message, HasSubstr("AttendStream"));
 }
 
 TEST_F(RefusalsTest, InlineEncodingsNeedPermission) {
   v1::AttendRequest request = MakeRequest({});
   request.mutable_inline_encoding();
   ExpectRefused(request, kPermissionDenied, "inline_encoding");
+}
+
+TEST_F(RefusalsTest, LargeDenseBlocksOfRequestsAreRefused) {
+  Start("inline_encodings: {allowed: true, dense_dim: 2}\n");
+  v1::AttendRequest request = MakeRequest({});
+  v1::Encoding& encoding = *request.mutable_inline_encoding();
+  encoding.set_time_unit("position");
+  v1::Dense& dense = *encoding.add_blocks()->mutable_dense();
+  dense.set_dim(4);
+  for (int i = 0; i < 16; ++i) dense.add_matrix(0);
+  const auto result = ExpectRefused(request, kInvalidArgument,
+                                    "inline_encodings.dense_dim = 2");
+  EXPECT_EQ(result.Fields(), "inline_encoding.blocks[0].dense.dim");
 }
 
 TEST_F(RefusalsTest, EmptyAxes) {

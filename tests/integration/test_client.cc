@@ -73,6 +73,32 @@ class Handle : public AttendHandle {
   std::shared_future<void> future_ = done_.get_future().share();
 };
 
+class Stream : public StreamHandle {
+ public:
+  explicit Stream(v1::AttentionScoring::Stub& stub)
+      : stream_(stub.AttendStream(&context_)) {}
+  bool Send(const v1::AttendStreamRequest& request) override {
+    return stream_->Write(request);
+  }
+  void CloseSending() override { stream_->WritesDone(); }
+  void Cancel() override { context_.TryCancel(); }
+  bool Receive(v1::AttendStreamResponse& response) override {
+    return stream_->Read(&response);
+  }
+  CallEnd Finish() override {
+    CallEnd end;
+    Fill(stream_->Finish(), context_, start_, end);
+    return end;
+  }
+
+ private:
+  const Clock::time_point start_ = Clock::now();
+  grpc::ClientContext context_;
+  std::unique_ptr<grpc::ClientReaderWriter<v1::AttendStreamRequest,
+                                           v1::AttendStreamResponse>>
+      stream_;
+};
+
 grpc::ByteBuffer ToBuffer(const std::string& bytes) {
   grpc::Slice slice(bytes);
   return grpc::ByteBuffer(&slice, 1);
@@ -265,16 +291,18 @@ Result<v1::GetServerInfoResponse> TestClient::GetServerInfo() {
       });
 }
 
-CallEnd TestClient::AttendStream() {
-  grpc::ClientContext context;
-  const Clock::time_point start = Clock::now();
-  auto stream = parts_->stub->AttendStream(&context);
-  v1::AttendStreamResponse reply;
-  while (stream->Read(&reply)) {
-  }
+std::unique_ptr<StreamHandle> TestClient::AttendStream() {
+  return std::make_unique<Stream>(*parts_->stub);
+}
+
+CallEnd EndOf(const v1::AttendStreamResponse& response) {
   CallEnd end;
-  const grpc::Status status = stream->Finish();
-  Fill(status, context, start, end);
+  if (response.has_response()) {
+    end.code = kOk;
+  } else if (end.details.ParseFromString(response.status())) {
+    end.code = end.details.code();
+    end.message = end.details.message();
+  }
   return end;
 }
 

@@ -63,6 +63,22 @@ class AttendHandle {
   virtual bool ended() const = 0;
 };
 
+// An AttendStream call under way.
+class StreamHandle {
+ public:
+  virtual ~StreamHandle() = default;
+  // False when the stream is over.
+  virtual bool Send(const v1::AttendStreamRequest& request) = 0;
+  virtual void CloseSending() = 0;
+  virtual void Cancel() = 0;
+  // Waits for the next answer; false when there is none any more.
+  virtual bool Receive(v1::AttendStreamResponse& response) = 0;
+  // Waits for the end; call it after Receive said false.
+  virtual CallEnd Finish() = 0;
+};
+// The status inside an answer.
+CallEnd EndOf(const v1::AttendStreamResponse& response);
+
 using Metadata = std::map<std::string, std::string>;
 constexpr double kNoDeadline = -1;
 
@@ -82,7 +98,7 @@ class TestClient {
   Result<v1::ListEncodingsResponse> ListEncodings(
       const v1::ListEncodingsRequest& request = {});
   Result<v1::GetServerInfoResponse> GetServerInfo();
-  CallEnd AttendStream();
+  std::unique_ptr<StreamHandle> AttendStream();
   // A unary call of any method with any bytes.
   CallEnd CallRaw(const std::string& method, const std::string& bytes,
                   std::string* reply = nullptr);

@@ -50,8 +50,16 @@ TEST(EncoderCache, FindsWhatItCompiledAndForgetsTheOldest) {
                       {.head_dim = 8, .query_heads = heads, .kv_heads = heads},
                       kPositionRatio);
   };
+  const auto find = [&](int heads) {
+    return cache.Find(encoding, false,
+                      {.head_dim = 8, .query_heads = heads, .kv_heads = heads},
+                      kPositionRatio);
+  };
+  EXPECT_EQ(find(1), nullptr);
   const auto first = get(1);
   EXPECT_EQ(get(1), first);
+  EXPECT_EQ(find(1), first);
+  EXPECT_EQ(find(2), nullptr);
   get(2);
   EXPECT_EQ(get(1), first);  // now the more recent one
   get(3);                    // drops 2

@@ -86,6 +86,7 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
   Metrics metrics(Info());
   const size_t before = Lines(metrics.Text({})).size();
   metrics.CallStarted(Method::kAttend);
+  metrics.MessageReceived(Method::kAttend);
   metrics.CallHandled(Method::kAttend, 3, 0.01);
   metrics.CallHandled(Method::kAttend, 99, 0.01);  // counted as Unknown
   metrics.Offered(0.5);
@@ -94,8 +95,8 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
   metrics.Expired(EndedIn::kQueue);
   metrics.Cancelled(EndedIn::kCompute);
   metrics.StageTook(Stage::kQueue, 4.5);
-  metrics.Answered("rope", 0.02, 1000, 7);
-  metrics.Answered("never heard of", 0.02, 1000, 7);
+  metrics.Answered(Method::kAttend, "rope", 0.02, 1000, 7);
+  metrics.Answered(Method::kAttend, "never heard of", 0.02, 1000, 7);
   metrics.CostRatio(3);
   const std::string text =
       metrics.Text({.executor = {.waiting = 4,

@@ -1,0 +1,142 @@
+#include "server/attend_stream.h"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "attnd/v1/attention.pb.h"
+#include "server/guarded.h"
+#include "server/status.h"
+#include "server/stream_reply.h"
+#include "server/violations.h"
+
+namespace attnd::server {
+
+// One message of the stream.
+class AttendStream::Request : private AttendWork::Owner {
+ public:
+  explicit Request(AttendStream& stream)
+      : arrival_(stream.record_.MessageArrived()),
+        stream_(stream),
+        work_(stream.context_, arrival_, *this) {}
+
+  AttendWork& work() { return work_; }
+  const std::string& id() { return work_.request().request_id(); }
+  Instant arrival() const { return arrival_.at; }
+
+  // No other open message has its id.
+  bool unique = false;
+
+ private:
+  void Ended(Outcome outcome) override {
+    stream_.Ended(*this, std::move(outcome));
+  }
+
+  const Arrival arrival_;
+  AttendStream& stream_;
+  AttendWork work_;
+};
+
+AttendStream::AttendStream(const ServiceContext& context,
+                           grpc::CallbackServerContext& rpc)
+    : context_(context),
+      record_(context, Method::kAttendStream, rpc),
+      flow_(std::make_shared<StreamFlow>(
+          static_cast<StreamFlow::Wire&>(*this),
+          context.settings.Get()->limits().stream_inflight())) {
+  context_.streams.Enter(flow_);
+  flow_->Begin();
+}
+
+void AttendStream::OnReadDone(bool ok) {
+  if (!ok) return flow_->ReadEnded();
+  context_.metrics.MessageReceived(Method::kAttendStream);
+  auto request = std::make_shared<Request>(*this);
+  const auto bytes = static_cast<int64_t>(message_.Length());
+  const absl::Status parsed = Guarded([&] {
+    v1::AttendStreamRequest message;
+    if (ParseMessage(message_, message)) {
+      request->work().request().Swap(message.mutable_request());
+      return absl::OkStatus();
+    }
+    return Refuse(
+        Reason::kInvalid,
+        "the message is not a serialized attnd.v1.AttendStreamRequest");
+  });
+  {
+    std::lock_guard lock(mutex_);
+    open_[request.get()] = request;
+  }
+  Begin(request, parsed, bytes);
+}
+
+void AttendStream::Begin(std::shared_ptr<Request> request,
+                         const absl::Status& parsed, int64_t bytes) {
+  request->unique = flow_->Arrived(request->id());
+  bool cancelled;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled = cancelled_;
+  }
+  if (cancelled) request->work().Cancel();
+  if (!parsed.ok()) return request->work().Refuse(parsed);
+  Violations violations;
+  if (request->id().empty()) {
+    violations.Add("request.request_id", "required in a stream");
+  } else if (!request->unique) {
+    violations.Add("request.request_id",
+                   absl::StrCat("\"", request->id(),
+                                "\" is taken by a request in flight"));
+  }
+  if (!violations.empty()) return request->work().Refuse(violations.ToStatus());
+  request->work().Begin(bytes);
+}
+
+void AttendStream::Ended(Request& request, Outcome outcome) {
+  record_.MessageEnded(outcome, request.id(), request.arrival());
+  const std::string id = request.id();
+  const bool unique = request.unique;
+  ReplyPieces reply = StreamReply(id, outcome);
+  std::shared_ptr<Request> kept;
+  {
+    std::lock_guard lock(mutex_);
+    const auto it = open_.find(&request);
+    kept = std::move(it->second);
+    open_.erase(it);
+  }
+  // The last touch: the stream may be over with it, and gone.
+  const std::shared_ptr<StreamFlow> flow = flow_;
+  flow->Answer(unique ? &id : nullptr, std::move(reply));
+}
+
+void AttendStream::Write(ReplyPieces reply) {
+  context_.metrics.MessageSent(Method::kAttendStream);
+  reply_ = ToByteBuffer(std::move(reply));
+  StartWrite(&reply_);
+}
+
+void AttendStream::End(StreamEnd end) {
+  absl::Status status;
+  if (end == StreamEnd::kCancelled) {
+    status = absl::CancelledError("the stream was cancelled");
+  } else if (end == StreamEnd::kDraining) {
+    status = Refuse(Reason::kDraining, "the server is shutting down",
+                    std::chrono::milliseconds(100));
+  }
+  Finish(record_.EndStream(status));
+}
+
+void AttendStream::OnCancel() {
+  std::vector<std::shared_ptr<Request>> open;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled_ = true;
+    for (const auto& [key, request] : open_) open.push_back(request);
+  }
+  for (const auto& request : open) request->work().Cancel();
+  flow_->Cancelled();
+}
+
+}  // namespace attnd::server

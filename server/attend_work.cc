@@ -1,0 +1,265 @@
+#include "server/attend_work.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "server/compile_cost.h"
+#include "server/guarded.h"
+#include "server/status.h"
+
+namespace attnd::server {
+namespace {
+
+// Of a request that is refused before it has a plan: as if every query saw
+// every key, or half of them under causality.
+Work WorkWithoutPlan(const v1::AttendRequest& request,
+                     const RequestSizes& sizes, int64_t bytes) {
+  const double visible = request.mask().causal() == v1::CAUSALITY_UNSPECIFIED ||
+                                 request.mask().causal() == v1::CAUSALITY_NONE
+                             ? 1
+                             : 0.5;
+  const double pairs = visible * static_cast<double>(sizes.batch) *
+                       static_cast<double>(sizes.query_heads) *
+                       static_cast<double>(sizes.queries) *
+                       static_cast<double>(sizes.keys);
+  return {.flops = 2 * pairs * static_cast<double>(sizes.dim + sizes.value_dim),
+          .pairs = pairs,
+          .bytes = static_cast<double>(bytes),
+          .units = 1};
+}
+
+double SecondsSince(Instant start) {
+  return Seconds(std::chrono::steady_clock::now() - start);
+}
+
+}  // namespace
+
+absl::Status RefusalOf(const JobResult& result) {
+  if (ReasonOf(result.status)) return result.status;
+  switch (result.status.code()) {
+    case absl::StatusCode::kOk:
+    case absl::StatusCode::kDeadlineExceeded:
+    case absl::StatusCode::kCancelled:
+      return result.status;
+    case absl::StatusCode::kUnavailable:
+      return Refuse(Reason::kDraining, result.status.message(),
+                    std::chrono::milliseconds(100));
+    case absl::StatusCode::kResourceExhausted:
+      return Refuse(Reason::kMemory, result.status.message());
+    default:
+      return Refuse(Reason::kInternal, result.status.message());
+  }
+}
+
+AttendWork::AttendWork(const ServiceContext& context, const Arrival& arrival,
+                       Owner& owner)
+    : context_(context),
+      settings_(context.settings.Get()),
+      arrival_(arrival),
+      owner_(owner) {}
+
+void AttendWork::Begin(int64_t message_bytes) {
+  message_bytes_ = message_bytes;
+  absl::Status status = Guarded([&] { return Prepare(Compiling::kNo); });
+  if (IsCompilingNeeded(status)) {
+    status = Guarded([&] { return SubmitPreparation(); });
+    if (status.ok()) return;
+  }
+  if (!status.ok()) return End(status);
+  Submit();
+}
+
+void AttendWork::Refuse(const absl::Status& status) { End(status); }
+
+void AttendWork::Cancel() {
+  context_.executor.Cancel(preparation_);
+  context_.executor.Cancel(computation_);
+}
+
+absl::Status AttendWork::Prepare(Compiling compiling) {
+  const Instant start = compiling == Compiling::kNo
+                            ? arrival_.at
+                            : std::chrono::steady_clock::now();
+  absl::StatusOr<DecodedRequest> decoded = Decode(
+      request_, DecodeContextOf(*settings_, compiling), Payload::kPresent);
+  if (!decoded.ok()) return decoded.status();
+  decoded_ = *std::move(decoded);
+  outcome_.encoding = decoded_.encoding_name;
+  context_.metrics.StageTook(Stage::kDecode, SecondsSince(start));
+  return Admit();
+}
+
+absl::Status AttendWork::Admit() {
+  const int64_t bytes = message_bytes_ + decoded_.reply.bytes;
+  ticket_.Release();  // the preparation's
+  absl::StatusOr<Admission::Ticket> ticket =
+      context_.admission.Reserve(bytes + decoded_.plan_bytes);
+  if (!ticket.ok()) {
+    if (!arrival_.is_retry) {
+      context_.metrics.Offered(context_.costs.Predict(
+          WorkWithoutPlan(request_, decoded_.sizes, bytes)));
+    }
+    return ticket.status();
+  }
+  ticket_ = *std::move(ticket);
+  if (absl::Status status = MakePlan(); !status.ok()) return status;
+
+  predicted_seconds_ = context_.costs.Predict(WorkOf(*plan_, bytes));
+  if (!arrival_.is_retry) context_.metrics.Offered(predicted_seconds_);
+  absl::Status admitted = context_.admission.Admit(
+      ticket_, predicted_seconds_, static_cast<int64_t>(plan_->units().size()),
+      std::chrono::steady_clock::now(), arrival_.deadline);
+  if (admitted.ok()) context_.metrics.Admitted(predicted_seconds_);
+  return admitted;
+}
+
+absl::Status AttendWork::MakePlan() {
+  const Instant start = std::chrono::steady_clock::now();
+  absl::StatusOr<Plan> plan = Plan::Make(decoded_.problem);
+  if (!plan.ok()) return FromPlan(plan.status(), decoded_.problem);
+  plan_ = *std::move(plan);
+  context_.metrics.StageTook(Stage::kPlan, SecondsSince(start));
+  return absl::OkStatus();
+}
+
+// Compiling counts as work like any other: it is admitted, waits its turn, and
+// ends with the deadline.
+absl::Status AttendWork::SubmitPreparation() {
+  prepared_seconds_ = PredictCompiling(request_, settings_->encodings);
+  if (!arrival_.is_retry) context_.metrics.Offered(prepared_seconds_);
+  absl::StatusOr<Admission::Ticket> ticket =
+      context_.admission.Reserve(message_bytes_);
+  if (!ticket.ok()) return ticket.status();
+  ticket_ = *std::move(ticket);
+  absl::Status admitted = context_.admission.Admit(
+      ticket_, prepared_seconds_, 1, std::chrono::steady_clock::now(),
+      arrival_.deadline);
+  if (!admitted.ok()) return admitted;
+  context_.metrics.Admitted(prepared_seconds_);
+  context_.executor.Submit(preparation_, 1, arrival_.deadline);
+  return absl::OkStatus();
+}
+
+void AttendWork::Submit() {
+  // Even a problem without units has rows to fill.
+  const auto units =
+      std::max<int64_t>(1, static_cast<int64_t>(plan_->units().size()));
+  context_.executor.Submit(computation_, units, arrival_.deadline);
+}
+
+absl::Status AttendWork::Preparation::Start() {
+  work_.ticket_.Started();
+  return absl::OkStatus();
+}
+
+absl::Status AttendWork::Preparation::Run(int64_t, Workspace*,
+                                          const std::atomic<bool>&) {
+  return work_.Prepare(Compiling::kYes);
+}
+
+void AttendWork::Preparation::Done(const JobResult& result) {
+  work_.outcome_.queue_seconds += result.queue_seconds;
+  work_.outcome_.compute_seconds += result.work_seconds;
+  if (result.status.ok()) return work_.Submit();
+  const absl::Status status = work_.CountEnd(result);
+  work_.context_.metrics.StageTook(Stage::kQueue, result.queue_seconds);
+  work_.End(status);
+}
+
+absl::Status AttendWork::Computation::Start() {
+  AttendWork& w = work_;
+  w.ticket_.Started();
+  w.buffers_ =
+      w.tensors_.Allocate(w.request_, w.decoded_.sizes,
+                          w.decoded_.problem.outputs, w.decoded_.reply);
+  FillEmptyRows(*w.plan_, w.buffers_);
+  return absl::OkStatus();
+}
+
+absl::Status AttendWork::Computation::Run(int64_t unit, Workspace* workspace,
+                                          const std::atomic<bool>& stop) {
+  AttendWork& w = work_;
+  if (w.plan_->units().empty()) return absl::OkStatus();
+  UnitStats stats;
+  absl::Status status = w.context_.run_unit(*w.plan_, unit, *workspace,
+                                            w.buffers_, &stop, &stats);
+  if (status.ok()) {
+    w.skipped_tiles_ += stats.skipped_tiles;
+    double lost = w.lost_mass_bound_;
+    while (stats.lost_mass_bound > lost &&
+           !w.lost_mass_bound_.compare_exchange_weak(lost,
+                                                     stats.lost_mass_bound)) {
+    }
+    const double share =
+        static_cast<double>(w.plan_->units()[unit].flops) /
+        static_cast<double>(std::max<int64_t>(1, w.plan_->flops()));
+    w.ticket_.Spend(share * w.predicted_seconds_);
+  }
+  return status;
+}
+
+// Counts how a job ended and words it for the caller.
+absl::Status AttendWork::CountEnd(const JobResult& result) {
+  const EndedIn stage = result.started ? EndedIn::kCompute : EndedIn::kQueue;
+  if (!ReasonOf(result.status)) {
+    if (result.status.code() == absl::StatusCode::kDeadlineExceeded) {
+      context_.metrics.Expired(stage);
+    } else if (result.status.code() == absl::StatusCode::kCancelled) {
+      context_.metrics.Cancelled(stage);
+    }
+  }
+  return RefusalOf(result);
+}
+
+void AttendWork::WriteReply(const JobResult& result) {
+  v1::AttendResponse head;
+  head.set_request_id(request_.request_id());
+  v1::Stats& stats = *head.mutable_stats();
+  stats.set_queue_seconds(outcome_.queue_seconds);
+  stats.set_compute_seconds(result.work_seconds);
+  stats.set_flops(plan_->flops());
+  stats.set_skipped_tiles(skipped_tiles_);
+  stats.set_lost_mass_bound(lost_mass_bound_);
+  stats.set_compute(v1::COMPUTE_PRECISION_F32);
+  stats.set_instruction_set(InstructionSet());
+  stats.set_config_hash(settings_->config.hash);
+  stats.set_config_generation(settings_->generation);
+  stats.set_predicted_seconds(predicted_seconds_);
+  outcome_.reply = tensors_.Serialize(head);
+}
+
+void AttendWork::Computation::Done(const JobResult& result) {
+  AttendWork& w = work_;
+  Metrics& metrics = w.context_.metrics;
+  w.ticket_.Release();
+  w.outcome_.queue_seconds += result.queue_seconds;
+  w.outcome_.compute_seconds += result.work_seconds;
+  metrics.StageTook(Stage::kQueue, w.outcome_.queue_seconds);
+  if (result.started) metrics.StageTook(Stage::kCompute, result.wall_seconds);
+  absl::Status status = w.CountEnd(result);
+  if (status.ok()) {
+    status = Guarded([&] {
+      w.WriteReply(result);
+      return absl::OkStatus();
+    });
+  }
+  if (status.ok()) {
+    if (w.predicted_seconds_ > 0) {
+      metrics.CostRatio(result.work_seconds / w.predicted_seconds_);
+    }
+    metrics.Answered(
+        w.arrival_.method, w.decoded_.encoding_name,
+        SecondsSince(w.arrival_.at), static_cast<double>(w.plan_->flops()),
+        static_cast<double>(w.decoded_.sizes.batch * w.decoded_.sizes.queries));
+  }
+  w.End(status);
+}
+
+void AttendWork::End(const absl::Status& status) {
+  ticket_.Release();
+  outcome_.status = status;
+  owner_.Ended(std::move(outcome_));
+}
+
+}  // namespace attnd::server

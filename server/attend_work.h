@@ -1,0 +1,130 @@
+// One attention request from its message to its outcome, whoever brought it: an
+// Attend call, or a message of a stream.
+#ifndef ATTND_SERVER_ATTEND_WORK_H_
+#define ATTND_SERVER_ATTEND_WORK_H_
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "attnd/v1/attention.pb.h"
+#include "server/admission.h"
+#include "server/decode.h"
+#include "server/executor.h"
+#include "server/reply.h"
+#include "server/service_context.h"
+#include "server/settings.h"
+
+namespace attnd::server {
+
+// What is known of a request before it is read.
+struct Arrival {
+  Method method = Method::kAttend;
+  Instant at;
+  Instant deadline;
+  // A client library repeats what failed before: not counted as demand.
+  bool is_retry = false;
+};
+
+// How a request ended.
+struct Outcome {
+  absl::Status status;
+  ReplyPieces reply = {};     // a serialized AttendResponse, if OK
+  std::string encoding = {};  // its name, as far as it is known
+  double queue_seconds = 0;
+  double compute_seconds = 0;
+};
+
+// How a job ended, as its caller is told.
+absl::Status RefusalOf(const JobResult& result);
+
+// Decodes, plans and asks for admission on the thread that begins it; an
+// encoding that must be compiled first, and all that follows, is done on a
+// worker. Runs on workers; ends on whichever thread does the last piece.
+class AttendWork {
+ public:
+  // Who brought the request.
+  class Owner {
+   public:
+    virtual ~Owner() = default;
+    // Exactly once; the work is not touched afterwards, so it may be destroyed.
+    virtual void Ended(Outcome outcome) = 0;
+  };
+
+  AttendWork(const ServiceContext& context, const Arrival& arrival,
+             Owner& owner);
+  AttendWork(const AttendWork&) = delete;
+  AttendWork& operator=(const AttendWork&) = delete;
+
+  // Where to put the request; complete before Begin, not changed after.
+  v1::AttendRequest& request() { return request_; }
+  // `message_bytes` is what the request came in. Ended may be called from
+  // within.
+  void Begin(int64_t message_bytes);
+  // Ends it with a refusal instead.
+  void Refuse(const absl::Status& status);
+  // The caller left. On any thread, until Ended has returned.
+  void Cancel();
+
+ private:
+  // What precedes computing, when it must be done on a worker.
+  class Preparation : public Job {
+   public:
+    explicit Preparation(AttendWork& work) : work_(work) {}
+
+   private:
+    absl::Status Start() override;
+    absl::Status Run(int64_t unit, Workspace* workspace,
+                     const std::atomic<bool>& stop) override;
+    void Done(const JobResult& result) override;
+    AttendWork& work_;
+  };
+  class Computation : public Job {
+   public:
+    explicit Computation(AttendWork& work) : work_(work) {}
+
+   private:
+    absl::Status Start() override;
+    absl::Status Run(int64_t unit, Workspace* workspace,
+                     const std::atomic<bool>& stop) override;
+    void Done(const JobResult& result) override;
+    AttendWork& work_;
+  };
+
+  absl::Status Prepare(Compiling compiling);
+  absl::Status SubmitPreparation();
+  absl::Status Admit();
+  absl::Status MakePlan();
+  void Submit();
+  absl::Status CountEnd(const JobResult& result);
+  void WriteReply(const JobResult& result);
+  void End(const absl::Status& status);
+
+  const ServiceContext& context_;
+  const std::shared_ptr<const Settings> settings_;
+  const Arrival arrival_;
+  Owner& owner_;
+
+  v1::AttendRequest request_;
+  int64_t message_bytes_ = 0;
+  DecodedRequest decoded_;
+  std::optional<Plan> plan_;
+  ReplyTensors tensors_;
+  OutputBuffers buffers_;
+  double predicted_seconds_ = 0;
+  double prepared_seconds_ = 0;  // predicted, of the preparation
+  // Over the units that are done, on any worker.
+  std::atomic<int64_t> skipped_tiles_{0};
+  std::atomic<double> lost_mass_bound_{0};
+  Admission::Ticket ticket_;
+  Outcome outcome_;
+  Preparation preparation_{*this};
+  Computation computation_{*this};
+};
+
+}  // namespace attnd::server
+
+#endif  // ATTND_SERVER_ATTEND_WORK_H_

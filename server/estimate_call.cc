@@ -1,0 +1,90 @@
+#include "server/estimate_call.h"
+
+#include <chrono>
+
+#include "server/compile_cost.h"
+#include "server/guarded.h"
+#include "server/status.h"
+
+namespace attnd::server {
+
+EstimateCall::EstimateCall(const ServiceContext& context,
+                           grpc::CallbackServerContext& rpc,
+                           const v1::EstimateRequest& request,
+                           v1::EstimateResponse& reply)
+    : context_(context),
+      settings_(context.settings.Get()),
+      record_(context, Method::kEstimate, rpc),
+      request_(request.request()),
+      reply_(reply) {}
+
+void EstimateCall::Begin() {
+  absl::Status status = Guarded([&] { return Answer(Compiling::kNo); });
+  if (IsCompilingNeeded(status)) {
+    status = Guarded([&] { return SubmitCompiling(); });
+    if (status.ok()) return;
+  }
+  End(status);
+}
+
+absl::Status EstimateCall::Answer(Compiling compiling) {
+  const auto decoded = Decode(request_, DecodeContextOf(*settings_, compiling),
+                              Payload::kAbsent);
+  if (!decoded.ok()) return decoded.status();
+  const RequestSizes& s = decoded->sizes;
+  // The message that would come: its tensors, and what this one already has.
+  const double payload =
+      4.0 * static_cast<double>(s.batch) *
+          (static_cast<double>(s.query_heads * s.queries * s.dim) +
+           static_cast<double>(s.kv_heads * s.keys * (s.dim + s.value_dim))) +
+      static_cast<double>(request_.ByteSizeLong());
+  const int64_t limit = settings_->limits().message_bytes();
+  if (payload > static_cast<double>(limit)) {
+    return RefuseSize("the request with its payload", payload,
+                      "limits.message_bytes", static_cast<double>(limit),
+                      "bytes");
+  }
+  const int64_t bytes = static_cast<int64_t>(payload) + decoded->reply.bytes;
+  // A plan takes memory here as it does for Attend.
+  const auto ticket = context_.admission.Reserve(bytes + decoded->plan_bytes);
+  if (!ticket.ok()) return ticket.status();
+  const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
+  if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
+  reply_.set_flops(plan->flops());
+  reply_.set_bytes(bytes + decoded->plan_bytes);
+  reply_.set_response_bytes(decoded->reply.bytes);
+  reply_.set_predicted_seconds(context_.costs.Predict(WorkOf(*plan, bytes)));
+  reply_.set_predicted_wait_seconds(
+      context_.admission.PredictWait(record_.deadline()));
+  return absl::OkStatus();
+}
+
+absl::Status EstimateCall::SubmitCompiling() {
+  absl::StatusOr<Admission::Ticket> ticket = context_.admission.Reserve(0);
+  if (!ticket.ok()) return ticket.status();
+  ticket_ = *std::move(ticket);
+  absl::Status admitted = context_.admission.Admit(
+      ticket_, PredictCompiling(request_, settings_->encodings), 1,
+      std::chrono::steady_clock::now(), record_.deadline());
+  if (!admitted.ok()) return admitted;
+  context_.executor.Submit(*this, 1, record_.deadline());
+  return absl::OkStatus();
+}
+
+absl::Status EstimateCall::Start() {
+  ticket_.Started();
+  return absl::OkStatus();
+}
+
+absl::Status EstimateCall::Run(int64_t, Workspace*, const std::atomic<bool>&) {
+  return Answer(Compiling::kYes);
+}
+
+void EstimateCall::Done(const JobResult& result) { End(RefusalOf(result)); }
+
+void EstimateCall::End(const absl::Status& status) {
+  ticket_.Release();
+  Finish(record_.End({.status = status}, ""));
+}
+
+}  // namespace attnd::server
