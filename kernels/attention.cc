@@ -138,7 +138,6 @@ absl::Status Walk::Run(const QueryTile::Place& place, UnitStats* stats) {
       return absl::CancelledError("cancelled between tiles");
     }
     if (tile.Prune(step)) continue;
-    pack.EnsureValues(step.key, step.key + step.keys);
     absl::Status status = tile.Advance(gemm, pack, step, out);
     if (!status.ok()) return status;
     done += BlockUp(step.rows) / kHalf * (step.keys / kKeyBlock);

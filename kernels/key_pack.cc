@@ -40,10 +40,16 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   value_dim_ = PaddedDim(problem.value.shape().cols);
   const int64_t keys = RoundUpToBlock(item_->key_rows);
   keys_.Reserve(keys * dim_);
-  values_.Reserve(keys * value_dim_);
   rows_.Reserve((kKeyBlock + 2) * dim_);
   keys_state_.assign(keys / kKeyBlock, State::kNone);
-  values_packed_.assign(keys / kKeyBlock, false);
+  values_state_.assign(keys / kKeyBlock, ValueState::kNone);
+  const TensorRef& value = problem.value;
+  const bool dense = value.shape().cols == value_dim_ && keys > 0 &&
+                     item_->key_order.empty() &&
+                     value.row_stride_bytes() ==
+                         value_dim_ * static_cast<int64_t>(sizeof(float));
+  values_in_place_ =
+      dense ? value.FloatRow(batch_, kv_head_, item_->KeyRow(0)) : nullptr;
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
@@ -59,12 +65,31 @@ int64_t KeyPack::BlockEnd(int64_t first) const {
   return std::min(first + kKeyBlock, item_->key_rows) - 1;
 }
 
-void KeyPack::EnsureValues(int64_t first, int64_t last) {
-  for (int64_t block = first; block < last; block += kKeyBlock) {
-    if (values_packed_[block / kKeyBlock]) continue;
-    PackValues(block);
-    values_packed_[block / kKeyBlock] = true;
+const float* KeyPack::Values(int64_t first, int64_t last) {
+  bool in_place = values_in_place_ != nullptr && last <= item_->key_rows;
+  for (int64_t b = first; in_place && b < last; b += kKeyBlock) {
+    in_place = FiniteInPlace(b);
   }
+  if (in_place) return values_in_place_ + first * value_dim_;
+  values_.Reserve(static_cast<int64_t>(values_state_.size()) * kKeyBlock *
+                  value_dim_);
+  for (int64_t block = first; block < last; block += kKeyBlock) {
+    ValueState& state = values_state_[block / kKeyBlock];
+    if (state != ValueState::kPacked) PackValues(block);
+    state = ValueState::kPacked;
+  }
+  return values_.data() + first * value_dim_;
+}
+
+// A product would spread what is not finite over rows that do not see it.
+bool KeyPack::FiniteInPlace(int64_t first) {
+  ValueState& state = values_state_[first / kKeyBlock];
+  if (state == ValueState::kNone) {
+    const float* values = values_in_place_ + first * value_dim_;
+    if (FiniteValues(values, kKeyBlock * value_dim_))
+      state = ValueState::kInPlace;
+  }
+  return state == ValueState::kInPlace;
 }
 
 void KeyPack::EnsureKeys(int64_t first, int64_t last) {
@@ -161,14 +186,20 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   }
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
   for (int64_t j = first; j < last; ++j) {
-    key.LoadRow(batch_, kv_head_, item_->KeyRow(j), raw);
+    const float* row = absolute == nullptr
+                           ? key.FloatRow(batch_, kv_head_, item_->KeyRow(j))
+                           : nullptr;
+    if (row == nullptr) {
+      key.LoadRow(batch_, kv_head_, item_->KeyRow(j), raw);
+      row = raw;
+    }
     if (absolute != nullptr) {
       absolute->AddToRow(false, static_cast<int>(kv_head_),
                          KeyPlace(plan_->problem(), number_, item_->KeyRow(j)),
                          &absolute_scratch_, raw);
     }
     if (cosine != nullptr) axes_.KeyPhases(j, cosine, sine);
-    EncodeRow(head_, false, cosine, sine, 1.0f, raw, dim, dim_, scratch,
+    EncodeRow(head_, false, cosine, sine, 1.0f, row, dim, dim_, scratch,
               rows + (j - first) * dim_);
   }
   std::fill(rows + (last - first) * dim_, rows + kKeyBlock * dim_, 0.0f);

@@ -24,19 +24,17 @@ class KeyPack {
   // Starts (or continues) the given head of an item of the plan.
   void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
-  // Packs the values of blocks of 64 keys in [first, last), multiples of 64,
-  // that are not packed yet.
-  void EnsureValues(int64_t first, int64_t last);
-  // The same for the keys. Under a one-sided encoding they are K^ = A(E - s) k
-  // with E the time of Reference(first).
+  // Values [last - first, PaddedDim(Dv)] of keys [first, last), multiples of
+  // 64: as they lie in the request where that is possible, else packed, with
+  // zeros beyond the last key and for what is not finite.
+  const float* Values(int64_t first, int64_t last);
+  // Packs blocks of 64 keys in [first, last) that are not packed yet. Under a
+  // one-sided encoding they are K^ = A(E - s) k with E the time of
+  // Reference(first).
   void EnsureKeys(int64_t first, int64_t last);
 
   // Packed block that starts at key `first`, a multiple of 64 (gemm.h).
   const float* Keys(int64_t first) const { return keys_.data() + first * dim_; }
-  // Row of values [PaddedDim(Dv)]; zeros beyond the last key.
-  const float* Values(int64_t first) const {
-    return values_.data() + first * value_dim_;
-  }
   // Last key of the group that shares a reference with key `first`.
   int64_t Reference(int64_t first) const;
 
@@ -78,6 +76,7 @@ class KeyPack {
   void EncodeBlock(int64_t first, float* block);
   void MoveToReference(int64_t first, int64_t reference, const float* raw,
                        float* block);
+  bool FiniteInPlace(int64_t first);
   void PackValues(int64_t first);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
@@ -90,7 +89,11 @@ class KeyPack {
   DriveAxes axes_;
   std::vector<State> keys_state_;
   std::vector<double> norms_;  // per block, -1 = not known yet
-  std::vector<bool> values_packed_;
+  enum class ValueState : uint8_t { kNone, kInPlace, kPacked };
+  std::vector<ValueState> values_state_;
+  // All values of the head where they lie row after row, as products need them;
+  // else null.
+  const float* values_in_place_ = nullptr;
   AlignedBuffer keys_, values_, rows_, table_, lags_, at_end_;
   struct Raw {
     int64_t first = -1;

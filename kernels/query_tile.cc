@@ -50,7 +50,13 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
   for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.first + r;
-    problem.query.LoadRow(batch_, place.head, item_->QueryRow(i), raw);
+    const float* row = absolute ? nullptr
+                                : problem.query.FloatRow(batch_, place.head,
+                                                         item_->QueryRow(i));
+    if (row == nullptr) {
+      problem.query.LoadRow(batch_, place.head, item_->QueryRow(i), raw);
+      row = raw;
+    }
     if (absolute) {
       encoder->absolute().AddToRow(
           true, static_cast<int>(place.head / group),
@@ -64,7 +70,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
                                     encoder->ratio(), *item_, i));
     }
     if (cosine != nullptr) pack.axes().QueryPhases(i, cosine, sine);
-    EncodeRow(head, true, cosine, sine, scale, raw, problem.query.shape().cols,
+    EncodeRow(head, true, cosine, sine, scale, row, problem.query.shape().cols,
               dim_, raw + dim_, queries + r * dim_);
   }
   std::fill(queries + place.rows * dim_, queries + kMaxTileRows * dim_, 0.0f);
@@ -183,7 +189,8 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
   if (value_dim_ == 0) return absl::OkStatus();
   // Rows beyond `rows` hold products of zero queries: finite, and never read.
   return gemm.WeightValue(PaddedRows(rows), static_cast<int>(keys), value_dim_,
-                          logits, pack.Values(key), accumulate, values);
+                          logits, pack.Values(step.key, step.key + step.keys),
+                          accumulate, values);
 }
 
 // Causality by index where times do not follow the rows. Assigned, not added:
@@ -269,12 +276,12 @@ void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
     if (!out.output.empty() && !pack.non_finite().empty()) {
       MarkNonFinite(pack, r, row);
     }
-    const double reference = bias_.Reference(i);
-    const float lse =
-        sum == 0
-            ? kMinusInfinity
-            : static_cast<float>(max_[r] + std::log(double{sum}) + reference);
-    if (!out.lse.empty()) out.lse[RowIndex(r)] = lse;
+    if (!out.lse.empty()) {
+      out.lse[RowIndex(r)] =
+          sum == 0 ? kMinusInfinity
+                   : static_cast<float>(max_[r] + std::log(double{sum}) +
+                                        bias_.Reference(i));
+    }
     if (!out.weights.empty()) {
       const int64_t width = problem.key.shape().rows;
       float* weights = out.weights.data() + RowIndex(r) * width;

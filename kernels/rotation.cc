@@ -20,6 +20,7 @@ uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane);
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/finite-inl.h"
 #include "kernels/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -276,19 +277,6 @@ HWY_INLINE void ChangeBasis(const float* HWY_RESTRICT basis,
   }
 }
 
-HWY_INLINE bool AllFinite(const float* row, int64_t dim) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
-  // 0 * x is NaN exactly for non-finite x.
-  auto check = hn::Zero(d);
-  for (int64_t c = 0; c < dim; c += n) {
-    const auto mask =
-        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, dim - c)));
-    check = hn::MulAdd(hn::MaskedLoad(mask, d, row + c), hn::Zero(d), check);
-  }
-  return hn::AllTrue(d, hn::Eq(check, hn::Zero(d)));
-}
-
 void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
                    const float* sine, float scale, const float* src,
                    int64_t dim, int64_t padded, float* scratch, float* dst) {
@@ -334,6 +322,10 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
   }
 }
 
+bool AllFiniteImpl(const float* values, int64_t count) {
+  return AllFinite(values, count);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attnd
 HWY_AFTER_NAMESPACE();
@@ -375,6 +367,7 @@ uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane) {
 HWY_EXPORT(PhaseRowImpl);
 HWY_EXPORT(EncodeRowImpl);
 HWY_EXPORT(PackBlockImpl);
+HWY_EXPORT(AllFiniteImpl);
 
 void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
               float* sine) {
@@ -385,6 +378,9 @@ void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
                int64_t padded, float* scratch, float* dst) {
   HWY_DYNAMIC_DISPATCH(EncodeRowImpl)
   (head, query, cosine, sine, scale, src, dim, padded, scratch, dst);
+}
+bool FiniteValues(const float* values, int64_t count) {
+  return HWY_DYNAMIC_DISPATCH(AllFiniteImpl)(values, count);
 }
 void PackBlock(const float* rows, int64_t padded, float* block) {
   HWY_DYNAMIC_DISPATCH(PackBlockImpl)(rows, padded, block);

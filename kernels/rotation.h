@@ -41,6 +41,9 @@ void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
                const float* sine, float scale, const float* src, int64_t dim,
                int64_t padded, float* scratch, float* dst);
 
+// Whether each of `count` floats is finite.
+bool FiniteValues(const float* values, int64_t count);
+
 // Transposes 64 encoded rows [64, padded] into one packed block [padded, 64]
 // (gemm.h).
 void PackBlock(const float* rows, int64_t padded, float* block);

@@ -111,6 +111,14 @@ void TensorRef::LoadRow(int64_t batch, int64_t head, int64_t row,
   }
 }
 
+const float* TensorRef::FloatRow(int64_t batch, int64_t head,
+                                 int64_t row) const {
+  const char* src = Row(batch, head, row);
+  const bool aligned = reinterpret_cast<uintptr_t>(src) % alignof(float) == 0;
+  return dtype_ == DType::kF32 && aligned ? reinterpret_cast<const float*>(src)
+                                          : nullptr;
+}
+
 float* AlignedBuffer::Reserve(int64_t count) {
   if (count <= capacity_) return data_.get();
   data_.reset();

@@ -49,6 +49,9 @@ class TensorRef {
 
   // Row converted to f32; dst holds cols floats.
   void LoadRow(int64_t batch, int64_t head, int64_t row, float* dst) const;
+  // The row as it lies in memory if it is f32 and aligned to 4 bytes, else
+  // null.
+  const float* FloatRow(int64_t batch, int64_t head, int64_t row) const;
 
  private:
   absl::Span<const char> bytes_;

@@ -126,7 +126,8 @@ TEST(Memory, OutputAloneNeedsNothingOfTheSizeQueriesTimesKeys) {
   // What it says is what it takes; oneDNN's own memory is not part of it.
   EXPECT_LE(plan_held, plan->plan_bytes() + 4096);
   EXPECT_LE((*workspace)->scratch_bytes(), peak);
-  EXPECT_GE((*workspace)->scratch_bytes(), kRows * 2 * kDim * 4);
+  // At least the packed keys; these values are multiplied where they lie.
+  EXPECT_GE((*workspace)->scratch_bytes(), kRows * kDim * 4);
 }
 
 TEST(Memory, AWorkspaceHoldsNoMoreThanThePlanPredicts) {
