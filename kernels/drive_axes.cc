@@ -68,6 +68,9 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   identity_ = plan.identity();
   item_ = &item;
   encoder_ = encoder;
+  same_times_ = std::all_of(axes_.begin(), axes_.end(), [&](const Axis& axis) {
+    return axis.SameTimes(item.query_rows, item.key_rows);
+  });
   query_table_.rows.Reserve(2 * head_->table_size() * item.query_rows);
   key_table_.rows.Reserve(2 * head_->table_size() * item.key_rows);
   query_table_.done.assign(item.query_rows, false);
@@ -85,6 +88,13 @@ PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
   return point;
 }
 
+bool DriveAxes::Axis::SameTimes(int64_t queries, int64_t keys) const {
+  if (queries != keys) return false;
+  return query.ticks != nullptr
+             ? std::equal(query.ticks, query.ticks + queries, key.ticks)
+             : std::equal(query.real, query.real + queries, key.real);
+}
+
 void DriveAxes::Phases(bool query, int64_t row, float* cosine, float* sine) {
   for (size_t f = 0; f < points_.size(); ++f) {
     const Axis& axis = axes_[head_->frequencies()[f].source];
@@ -95,7 +105,7 @@ void DriveAxes::Phases(bool query, int64_t row, float* cosine, float* sine) {
 
 void DriveAxes::SharedPhases(bool query, int64_t row, float* cosine,
                              float* sine) {
-  Table& table = query ? query_table_ : key_table_;
+  Table& table = query || same_times_ ? query_table_ : key_table_;
   const int64_t size = head_->table_size();
   float* phases = table.rows.data() + 2 * size * row;
   if (!table.done[row]) {

@@ -62,6 +62,7 @@ class DriveAxes {
                          : a.real[i] - b.real[j]);
     }
     PhasePoint Point(const Rows& rows, int64_t i) const;
+    bool SameTimes(int64_t queries, int64_t keys) const;
   };
   // Phase rows that the heads of an item share.
   struct Table {
@@ -78,6 +79,7 @@ class DriveAxes {
   const ItemGeometry* item_ = nullptr;
   const Encoder* encoder_ = nullptr;
   bool shared_ = false;
+  bool same_times_ = false;  // queries stand where the keys do
   Table query_table_, key_table_;
 };
 

@@ -45,9 +45,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   values_state_.assign(keys / kKeyBlock, ValueState::kNone);
   const TensorRef& value = problem.value;
   const bool dense = value.shape().cols == value_dim_ && keys > 0 &&
-                     item_->key_order.empty() &&
-                     value.row_stride_bytes() ==
-                         value_dim_ * static_cast<int64_t>(sizeof(float));
+                     item_->key_order.empty() && value.rows_adjacent();
   values_in_place_ =
       dense ? value.FloatRow(batch_, kv_head_, item_->KeyRow(0)) : nullptr;
   norms_.assign(keys / kKeyBlock, -1);
@@ -86,8 +84,8 @@ bool KeyPack::FiniteInPlace(int64_t first) {
   ValueState& state = values_state_[first / kKeyBlock];
   if (state == ValueState::kNone) {
     const float* values = values_in_place_ + first * value_dim_;
-    if (FiniteValues(values, kKeyBlock * value_dim_))
-      state = ValueState::kInPlace;
+    const int64_t rows = std::min<int64_t>(kKeyBlock, item_->key_rows - first);
+    if (FiniteValues(values, rows * value_dim_)) state = ValueState::kInPlace;
   }
   return state == ValueState::kInPlace;
 }
@@ -176,6 +174,16 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   const Absolute* absolute = encoder == nullptr || encoder->absolute().empty()
                                  ? nullptr
                                  : &encoder->absolute();
+  const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
+  if (head_ == nullptr && absolute == nullptr && dim == dim_ &&
+      item_->key_order.empty() && key.rows_adjacent()) {
+    const float* in_place =
+        key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
+    if (in_place != nullptr && FiniteValues(in_place, (last - first) * dim)) {
+      PackBlock(in_place, last - first, dim_, block);
+      return;
+    }
+  }
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;
   float* scratch = raw + dim_;
@@ -184,7 +192,6 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
     cosine = table_.Reserve(2 * head_->table_size());
     sine = cosine + head_->table_size();
   }
-  const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
   for (int64_t j = first; j < last; ++j) {
     const float* row = absolute == nullptr
                            ? key.FloatRow(batch_, kv_head_, item_->KeyRow(j))
@@ -202,8 +209,7 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
     EncodeRow(head_, false, cosine, sine, 1.0f, row, dim, dim_, scratch,
               rows + (j - first) * dim_);
   }
-  std::fill(rows + (last - first) * dim_, rows + kKeyBlock * dim_, 0.0f);
-  PackBlock(rows, dim_, block);
+  PackBlock(rows, last - first, dim_, block);
 }
 
 void KeyPack::PackValues(int64_t first) {

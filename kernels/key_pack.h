@@ -24,9 +24,9 @@ class KeyPack {
   // Starts (or continues) the given head of an item of the plan.
   void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
-  // Values [last - first, PaddedDim(Dv)] of keys [first, last), multiples of
-  // 64: as they lie in the request where that is possible, else packed, with
-  // zeros beyond the last key and for what is not finite.
+  // Values [last - first, PaddedDim(Dv)] of keys [first, last), `first` a
+  // multiple of 64: as they lie in the request where that is possible, else
+  // packed, with zeros for what is not finite and beyond the last key.
   const float* Values(int64_t first, int64_t last);
   // Packs blocks of 64 keys in [first, last) that are not packed yet. Under a
   // one-sided encoding they are K^ = A(E - s) k with E the time of

@@ -71,8 +71,17 @@ class QueryTile {
   int64_t scratch_bytes() const;
 
  private:
+  struct Interval {
+    int64_t begin = 0, end = 0;
+  };
+
   void FindColumns(const Step& step);
-  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
+  bool Small(const Step& step) const;
+  Interval Columns(int64_t row, int64_t rows) const;
+  void SmallLogits(const Step& step, const float* queries, const float* packed);
+  void SmallValues(const Step& step, const float* values, bool accumulate);
+  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step,
+                          bool small);
   void HideLaterRows(const Step& step);
   void RaisePruning(int64_t first, int64_t rows);
   void WriteScores(const Step& step, bool split,
@@ -99,7 +108,8 @@ class QueryTile {
   AlignedBuffer logits_, values_, sums_, raw_, table_;
   alignas(64) float max_[kMaxTileRows];
   alignas(64) float rescale_[kMaxTileRows];
-  int32_t begin_[kMaxTileRows], end_[kMaxTileRows];  // of one Advance, in keys
+  // Visible keys of the rows of one Advance.
+  int32_t begin_[kMaxTileRows], end_[kMaxTileRows];
 };
 
 }  // namespace attnd

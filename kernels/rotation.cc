@@ -44,8 +44,10 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
     sine[p] = static_cast<float>(std::sin(angle));
   }
 }
-void PackBlockImpl(const float* rows, int64_t padded, float* block) {
-  for (int64_t j = 0; j < kKeyBlock; ++j) {
+void PackBlockImpl(const float* rows, int64_t count, int64_t padded,
+                   float* block) {
+  std::fill(block, block + padded * kKeyBlock, 0.0f);
+  for (int64_t j = 0; j < count; ++j) {
     for (int64_t c = 0; c < padded; ++c) {
       block[c * kKeyBlock + j] = rows[j * padded + c];
     }
@@ -177,12 +179,14 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
 }
 
 // 4 x 4 pieces through 128-bit registers, which every target has.
-void PackBlockImpl(const float* HWY_RESTRICT rows, int64_t padded,
-                   float* HWY_RESTRICT block) {
+void PackBlockImpl(const float* HWY_RESTRICT rows, int64_t count,
+                   int64_t padded, float* HWY_RESTRICT block) {
+  if (count < kKeyBlock) std::fill(block, block + padded * kKeyBlock, 0.0f);
   const hn::FixedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> dd;
   const auto pair = [&](auto a) { return hn::BitCast(dd, a); };
-  for (int64_t j = 0; j < kKeyBlock; j += 4) {
+  int64_t j = 0;
+  for (; j + 4 <= count; j += 4) {
     const float* row = rows + j * padded;
     for (int64_t c = 0; c < padded; c += 4) {
       const auto r0 = hn::LoadU(d, row + c);
@@ -206,6 +210,11 @@ void PackBlockImpl(const float* HWY_RESTRICT rows, int64_t padded,
       hn::StoreU(
           hn::BitCast(d, hn::InterleaveUpper(dd, pair(hi01), pair(hi23))), d,
           out + 3 * kKeyBlock);
+    }
+  }
+  for (; j < count; ++j) {
+    for (int64_t c = 0; c < padded; ++c) {
+      block[c * kKeyBlock + j] = rows[j * padded + c];
     }
   }
 }
@@ -322,6 +331,30 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
   }
 }
 
+void EncodePlainRowsImpl(const float* HWY_RESTRICT src, int64_t rows,
+                         int64_t dim, int64_t padded, float scale,
+                         float* HWY_RESTRICT dst) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const auto by = hn::Set(d, scale);
+  for (int64_t r = 0; r < rows; ++r, src += dim, dst += padded) {
+    auto check = hn::Zero(d);
+    for (int64_t c = 0; c < padded; c += n) {
+      auto x = hn::Zero(d);
+      if (c + n <= dim) {
+        x = hn::LoadU(d, src + c);
+      } else if (c < dim) {
+        x = LoadFirst(d, src + c, dim - c);
+      }
+      check = hn::MulAdd(x, hn::Zero(d), check);
+      hn::StoreU(hn::Mul(x, by), d, dst + c);
+    }
+    if (!hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
+      std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
 bool AllFiniteImpl(const float* values, int64_t count) {
   return AllFinite(values, count);
 }
@@ -367,6 +400,7 @@ uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane) {
 HWY_EXPORT(PhaseRowImpl);
 HWY_EXPORT(EncodeRowImpl);
 HWY_EXPORT(PackBlockImpl);
+HWY_EXPORT(EncodePlainRowsImpl);
 HWY_EXPORT(AllFiniteImpl);
 
 void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
@@ -379,11 +413,16 @@ void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
   HWY_DYNAMIC_DISPATCH(EncodeRowImpl)
   (head, query, cosine, sine, scale, src, dim, padded, scratch, dst);
 }
+void EncodePlainRows(const float* src, int64_t rows, int64_t dim,
+                     int64_t padded, float scale, float* dst) {
+  HWY_DYNAMIC_DISPATCH(EncodePlainRowsImpl)
+  (src, rows, dim, padded, scale, dst);
+}
 bool FiniteValues(const float* values, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(AllFiniteImpl)(values, count);
 }
-void PackBlock(const float* rows, int64_t padded, float* block) {
-  HWY_DYNAMIC_DISPATCH(PackBlockImpl)(rows, padded, block);
+void PackBlock(const float* rows, int64_t count, int64_t padded, float* block) {
+  HWY_DYNAMIC_DISPATCH(PackBlockImpl)(rows, count, padded, block);
 }
 
 }  // namespace attnd

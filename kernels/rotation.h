@@ -41,12 +41,17 @@ void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
                const float* sine, float scale, const float* src, int64_t dim,
                int64_t padded, float* scratch, float* dst);
 
+// The same for `rows` rows of an identity head that follow each other, dim
+// floats each: dst [rows, padded] = scale * src.
+void EncodePlainRows(const float* src, int64_t rows, int64_t dim,
+                     int64_t padded, float scale, float* dst);
+
 // Whether each of `count` floats is finite.
 bool FiniteValues(const float* values, int64_t count);
 
-// Transposes 64 encoded rows [64, padded] into one packed block [padded, 64]
-// (gemm.h).
-void PackBlock(const float* rows, int64_t padded, float* block);
+// Transposes `count` <= 64 encoded rows [count, padded] into one packed block
+// [padded, 64] (gemm.h); zeros in the other columns.
+void PackBlock(const float* rows, int64_t count, int64_t padded, float* block);
 
 }  // namespace attnd
 

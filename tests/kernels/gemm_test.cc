@@ -55,7 +55,8 @@ TEST(TileGemm, ProductsAreThoseOfAPlainLoopForEveryTileShape) {
         Fill(k, keys * dim, random);
         pack.Reserve(keys * dim);
         for (int64_t block = 0; block < keys; block += kKeyBlock) {
-          PackBlock(k.data() + block * dim, dim, pack.data() + block * dim);
+          PackBlock(k.data() + block * dim, kKeyBlock, dim,
+                    pack.data() + block * dim);
         }
         s.Reserve(rows * keys);
         ASSERT_TRUE(

@@ -199,7 +199,7 @@ TEST(PackBlock, TransposesSixtyFourRows) {
     AlignedBuffer rows, block;
     float* in = rows.Reserve(64 * padded);
     for (int64_t e = 0; e < 64 * padded; ++e) in[e] = static_cast<float>(e);
-    PackBlock(in, padded, block.Reserve(64 * padded));
+    PackBlock(in, 64, padded, block.Reserve(64 * padded));
     for (int64_t j = 0; j < 64; ++j) {
       for (int64_t c = 0; c < padded; ++c) {
         EXPECT_EQ(block.data()[c * 64 + j], in[j * padded + c]);

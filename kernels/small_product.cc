@@ -1,0 +1,85 @@
+#include "kernels/small_product.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/small_product.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace attnd {
+namespace HWY_NAMESPACE {
+
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Lane = hn::CappedTag<float, kProductColumns>;
+using Vector = hn::Vec<Lane>;
+
+// Accumulators of kRows x kVectors stay in registers.
+template <int kRows, int kVectors>
+HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
+                              int64_t column) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const float* HWY_RESTRICT a = p.a + row * p.a_stride;
+  const float* HWY_RESTRICT b = p.b + column;
+  float* HWY_RESTRICT c = p.c + row * p.c_stride + column;
+  Vector sum[kRows][kVectors];
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      sum[r][v] =
+          p.accumulate ? hn::LoadU(d, c + r * p.c_stride + v * n) : hn::Zero(d);
+    }
+  }
+  for (int64_t k = 0; k < p.depth; ++k, b += p.b_stride) {
+    Vector x[kVectors];
+    for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, b + v * n);
+    for (int r = 0; r < kRows; ++r) {
+      const Vector by = hn::Set(d, a[r * p.a_stride + k]);
+      for (int v = 0; v < kVectors; ++v) {
+        sum[r][v] = hn::MulAdd(by, x[v], sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < kRows; ++r) {
+    for (int v = 0; v < kVectors; ++v) {
+      hn::StoreU(sum[r][v], d, c + r * p.c_stride + v * n);
+    }
+  }
+}
+
+template <int kRows>
+HWY_INLINE void MultiplyRows(const SmallProduct& p, int64_t row) {
+  const int64_t n = hn::Lanes(Lane());
+  int64_t column = 0;
+  for (; column + 2 * n <= p.columns; column += 2 * n) {
+    MultiplyPiece<kRows, 2>(p, row, column);
+  }
+  for (; column < p.columns; column += n) {
+    MultiplyPiece<kRows, 1>(p, row, column);
+  }
+}
+
+void MultiplyImpl(const SmallProduct& p) {
+  // Sixteen registers hold 4 x 2 sums, thirty-two twice as many.
+  constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? kProductRows : 4;
+  int64_t row = 0;
+  for (; row + kRows <= p.rows; row += kRows) MultiplyRows<kRows>(p, row);
+  for (; row + 2 <= p.rows; row += 2) MultiplyRows<2>(p, row);
+  for (; row < p.rows; ++row) MultiplyRows<1>(p, row);
+}
+
+}  // namespace HWY_NAMESPACE
+}  // namespace attnd
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace attnd {
+
+HWY_EXPORT(MultiplyImpl);
+
+void Multiply(const SmallProduct& product) {
+  HWY_DYNAMIC_DISPATCH(MultiplyImpl)(product);
+}
+
+}  // namespace attnd
+#endif  // HWY_ONCE

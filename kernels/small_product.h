@@ -1,0 +1,32 @@
+// Matrix products too small for the library: where its fixed cost and padded
+// shapes weigh more than its speed, and where rows need only some columns.
+#ifndef ATTND_KERNELS_SMALL_PRODUCT_H_
+#define ATTND_KERNELS_SMALL_PRODUCT_H_
+
+#include <cstdint>
+
+namespace attnd {
+
+// Rows that a product takes together.
+inline constexpr int64_t kProductRows = 8;
+// Columns come in multiples of this.
+inline constexpr int64_t kProductColumns = 16;
+
+// c[r, j] (+)= sum_k a[r, k] b[k, j] for rows [0, rows), k in [0, depth) and
+// columns [0, columns), a multiple of 16. Row strides in floats; nothing
+// overlaps; any alignment. Every sum is taken in the order of k.
+struct SmallProduct {
+  const float* a = nullptr;
+  int64_t a_stride = 0;
+  const float* b = nullptr;
+  int64_t b_stride = 0;
+  float* c = nullptr;
+  int64_t c_stride = 0;
+  int64_t rows = 0, depth = 0, columns = 0;
+  bool accumulate = false;
+};
+void Multiply(const SmallProduct& product);
+
+}  // namespace attnd
+
+#endif  // ATTND_KERNELS_SMALL_PRODUCT_H_
