@@ -258,9 +258,11 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
     WriteScores(step, split, out);
   }
 
+  const int columns = static_cast<int>(small ? Columns(0, rows).end : keys);
   const SoftmaxTile tile{.logits = logits,
                          .rows = static_cast<int>(rows),
                          .stride = static_cast<int>(keys),
+                         .columns = columns,
                          .begin = ragged ? begin_ : nullptr,
                          .end = ragged ? end_ : nullptr,
                          .column_bias = split ? bias_.column() : nullptr,

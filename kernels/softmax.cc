@@ -21,6 +21,15 @@ using Vector = hn::Vec<Lane>;
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
+// The first min(count, lanes) elements at p of a row that goes on until
+// `limit`, the others anything. Masked loads wait for what was just stored;
+// whole ones do not.
+HWY_INLINE Vector LoadWithin(Lane d, const float* p, int64_t count,
+                             int64_t limit) {
+  return limit >= static_cast<int64_t>(hn::Lanes(d)) ? hn::LoadU(d, p)
+                                                     : LoadFirst(d, p, count);
+}
+
 // logit + column bias; the row bias is folded into the row's reference.
 template <bool kBias>
 HWY_INLINE Vector Logit(Lane d, const float* row, const float* column_bias,
@@ -35,7 +44,7 @@ HWY_INLINE Vector Logit(Lane d, const float* row, const float* column_bias,
 template <bool kBias>
 HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
                         const float* HWY_RESTRICT column_bias, int64_t begin,
-                        int64_t end) {
+                        int64_t end, int64_t limit) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const Vector low = hn::Set(d, kMinusInfinity);
@@ -52,9 +61,9 @@ HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
   }
   if (c < end) {
     const auto mask = hn::FirstN(d, static_cast<size_t>(end - c));
-    Vector tail = LoadFirst(d, row + c, end - c);
+    Vector tail = LoadWithin(d, row + c, end - c, limit - c);
     if constexpr (kBias) {
-      tail = hn::Add(tail, LoadFirst(d, column_bias + c, end - c));
+      tail = hn::Add(tail, LoadWithin(d, column_bias + c, end - c, limit - c));
     }
     m1 = hn::Max(hn::IfThenElse(mask, tail, low), m1);
   }
@@ -62,11 +71,22 @@ HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
   return hn::GetLane(hn::MaxOfLanes(d, m0));
 }
 
-// row := exp(row + column_bias + shift) on [begin, end); adds to the sum lanes.
+// row := 0 on [begin, end).
+HWY_INLINE void ZeroColumns(float* row, int64_t begin, int64_t end) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  int64_t c = begin;
+  for (; c + n <= end; c += n) hn::StoreU(hn::Zero(d), d, row + c);
+  if (c < end) StoreFirst(hn::Zero(d), d, row + c, end - c);
+}
+
+// row := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
+// adds to the sum lanes.
 template <bool kBias>
 HWY_INLINE void RowExp(float* HWY_RESTRICT row,
                        const float* HWY_RESTRICT column_bias, int64_t begin,
-                       int64_t end, float shift, float* HWY_RESTRICT sums) {
+                       int64_t end, int64_t limit, float shift,
+                       float* HWY_RESTRICT sums) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const Vector by = hn::Set(d, shift);
@@ -84,14 +104,15 @@ HWY_INLINE void RowExp(float* HWY_RESTRICT row,
   for (; c < end; c += n) {
     const auto mask =
         hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, end - c)));
-    Vector x = LoadFirst(d, row + c, end - c);
+    Vector x = LoadWithin(d, row + c, end - c, limit - c);
     if constexpr (kBias) {
-      x = hn::Add(x, LoadFirst(d, column_bias + c, end - c));
+      x = hn::Add(x, LoadWithin(d, column_bias + c, end - c, limit - c));
     }
     const Vector p = hn::IfThenElseZero(mask, Exp(d, hn::Add(x, by)));
-    StoreFirst(p, d, row + c, end - c);
+    StoreFirst(p, d, row + c, limit - c);
     s1 = hn::Add(s1, p);
   }
+  ZeroColumns(row, std::min(c, limit), limit);
   hn::Store(hn::Add(s0, s1), d, sums);
 }
 
@@ -103,20 +124,20 @@ HWY_INLINE float ScalarExp(float x) {
 template <bool kBias>
 bool UpdateRows(const SoftmaxTile& tile) {
   bool any = false;
+  const int64_t columns = tile.columns > 0 ? tile.columns : tile.stride;
   for (int r = 0; r < tile.rows; ++r) {
     float* row = tile.logits + static_cast<int64_t>(r) * tile.stride;
     const int64_t begin = tile.begin ? tile.begin[r] : 0;
-    const int64_t end = tile.end ? tile.end[r] : tile.stride;
+    const int64_t end = tile.end ? tile.end[r] : columns;
     tile.rescale[r] = 1;
-    if (begin > 0)
-      std::fill(row, row + std::min<int64_t>(begin, tile.stride), 0.0f);
-    if (end < tile.stride) {
-      std::fill(row + std::max(begin, end), row + tile.stride, 0.0f);
+    if (begin >= end) {
+      ZeroColumns(row, 0, columns);
+      continue;
     }
-    if (begin >= end) continue;
+    ZeroColumns(row, 0, begin);
     const float row_bias = kBias ? tile.row_bias[r] : 0.0f;
     const float high =
-        RowMax<kBias>(row, tile.column_bias, begin, end) + row_bias;
+        RowMax<kBias>(row, tile.column_bias, begin, end, columns) + row_bias;
     float* sums = tile.sums + r * kSumLanes;
     float& max = tile.max[r];
     if (high > max + kRescaleStep) {
@@ -130,8 +151,8 @@ bool UpdateRows(const SoftmaxTile& tile) {
     }
     // All visible logits are -inf so far: any finite reference gives zeros.
     const float reference = max == kMinusInfinity ? 0.0f : max;
-    RowExp<kBias>(row, tile.column_bias, begin, end, row_bias - reference,
-                  sums);
+    RowExp<kBias>(row, tile.column_bias, begin, end, columns,
+                  row_bias - reference, sums);
   }
   return any;
 }

@@ -26,7 +26,9 @@ struct SoftmaxTile {
   float* logits = nullptr;  // [rows, stride], 64-byte aligned; stride % 16 == 0
   int rows = 0;
   int stride = 0;  // keys of the tile
-  // Visible columns [begin[r], end[r]) of each row; null = all.
+  // Columns that anybody reads afterwards, a multiple of 16; 0 = stride.
+  int columns = 0;
+  // Visible columns [begin[r], end[r]) of each row, within those; null = all.
   const int32_t* begin = nullptr;
   const int32_t* end = nullptr;
   // Added to the logits on the fly: column_bias[c] + row_bias[r]; null = none.
