@@ -95,34 +95,25 @@ bool DriveAxes::Axis::SameTimes(int64_t queries, int64_t keys) const {
              : std::equal(query.real, query.real + queries, key.real);
 }
 
-void DriveAxes::Phases(bool query, int64_t row, float* cosine, float* sine) {
+void DriveAxes::MakePhases(bool query, int64_t row, float* phases) {
   for (size_t f = 0; f < points_.size(); ++f) {
     const Axis& axis = axes_[head_->frequencies()[f].source];
     points_[f] = axis.Point(query ? axis.query : axis.key, row);
   }
-  PhaseRow(*head_, points_.data(), cosine, sine);
+  PhaseRow(*head_, points_.data(), phases, phases + head_->table_size());
 }
 
-void DriveAxes::SharedPhases(bool query, int64_t row, float* cosine,
-                             float* sine) {
-  Table& table = query || same_times_ ? query_table_ : key_table_;
-  const int64_t size = head_->table_size();
-  float* phases = table.rows.data() + 2 * size * row;
-  if (!table.done[row]) {
-    Phases(query, row, phases, phases + size);
-    table.done[row] = true;
+const float* DriveAxes::Phases(bool query, int64_t row) {
+  if (!shared_) {
+    float* phases = phases_.Reserve(2 * head_->table_size());
+    MakePhases(query, row, phases);
+    return phases;
   }
-  std::copy_n(phases, size, cosine);
-  std::copy_n(phases + size, size, sine);
-}
-
-void DriveAxes::QueryPhases(int64_t i, float* cosine, float* sine) {
-  shared_ ? SharedPhases(true, i, cosine, sine) : Phases(true, i, cosine, sine);
-}
-
-void DriveAxes::KeyPhases(int64_t j, float* cosine, float* sine) {
-  shared_ ? SharedPhases(false, j, cosine, sine)
-          : Phases(false, j, cosine, sine);
+  Table& table = query || same_times_ ? query_table_ : key_table_;
+  float* phases = table.rows.data() + 2 * head_->table_size() * row;
+  if (!table.done[row]) MakePhases(query, row, phases);
+  table.done[row] = true;
+  return phases;
 }
 
 }  // namespace attnd

@@ -21,9 +21,10 @@ class DriveAxes {
 
   int sources() const { return static_cast<int>(axes_.size()); }
 
-  // Phase rows of a query or key of the item's order (rotation.h).
-  void QueryPhases(int64_t i, float* cosine, float* sine);
-  void KeyPhases(int64_t j, float* cosine, float* sine);
+  // Phase row of a query or key of the item's order (rotation.h): cosines
+  // [table_size], then sines. Valid until the next call.
+  const float* QueryPhases(int64_t i) { return Phases(true, i); }
+  const float* KeyPhases(int64_t j) { return Phases(false, j); }
 
   // Differences in units along a source: first minus second.
   double QueryMinusKey(int source, int64_t i, int64_t j) const {
@@ -40,7 +41,8 @@ class DriveAxes {
 
   int64_t scratch_bytes() const {
     return static_cast<int64_t>(sizeof(float)) *
-           (query_table_.rows.capacity() + key_table_.rows.capacity());
+           (query_table_.rows.capacity() + key_table_.rows.capacity() +
+            phases_.capacity());
   }
 
  private:
@@ -69,8 +71,8 @@ class DriveAxes {
     AlignedBuffer rows;
     std::vector<bool> done;
   };
-  void Phases(bool query, int64_t row, float* cosine, float* sine);
-  void SharedPhases(bool query, int64_t row, float* cosine, float* sine);
+  const float* Phases(bool query, int64_t row);
+  void MakePhases(bool query, int64_t row, float* phases);
 
   const HeadEncoder* head_ = nullptr;
   std::vector<Axis> axes_;
@@ -81,6 +83,7 @@ class DriveAxes {
   bool shared_ = false;
   bool same_times_ = false;  // queries stand where the keys do
   Table query_table_, key_table_;
+  AlignedBuffer phases_;  // of one row, where heads share none
 };
 
 }  // namespace attnd

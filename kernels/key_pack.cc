@@ -187,11 +187,8 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;
   float* scratch = raw + dim_;
-  float *cosine = nullptr, *sine = nullptr;
-  if (head_ != nullptr && head_->table_size() > 0 && !head_->pairwise()) {
-    cosine = table_.Reserve(2 * head_->table_size());
-    sine = cosine + head_->table_size();
-  }
+  const bool turns =
+      head_ != nullptr && head_->table_size() > 0 && !head_->pairwise();
   for (int64_t j = first; j < last; ++j) {
     const float* row = absolute == nullptr
                            ? key.FloatRow(batch_, kv_head_, item_->KeyRow(j))
@@ -205,7 +202,8 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
                          KeyPlace(plan_->problem(), number_, item_->KeyRow(j)),
                          &absolute_scratch_, raw);
     }
-    if (cosine != nullptr) axes_.KeyPhases(j, cosine, sine);
+    const float* cosine = turns ? axes_.KeyPhases(j) : nullptr;
+    const float* sine = turns ? cosine + head_->table_size() : nullptr;
     EncodeRow(head_, false, cosine, sine, 1.0f, row, dim, dim_, scratch,
               rows + (j - first) * dim_);
   }
@@ -241,7 +239,7 @@ int64_t KeyPack::scratch_bytes() const {
          static_cast<int64_t>(sizeof(double) * norms_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
-              table_.capacity() + lags_.capacity() + at_end_.capacity() +
+              lags_.capacity() + at_end_.capacity() +
               static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
 }
 

@@ -94,7 +94,7 @@ class KeyPack {
   // All values of the head where they lie row after row, as products need them;
   // else null.
   const float* values_in_place_ = nullptr;
-  AlignedBuffer keys_, values_, rows_, table_, lags_, at_end_;
+  AlignedBuffer keys_, values_, rows_, lags_, at_end_;
   struct Raw {
     int64_t first = -1;
     AlignedBuffer block;

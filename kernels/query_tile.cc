@@ -44,11 +44,8 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   const HeadEncoder* head = pack.head();
   const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
   const bool absolute = encoder != nullptr && !encoder->absolute().empty();
-  float *cosine = nullptr, *sine = nullptr;
-  if (head != nullptr && head->table_size() > 0 && !head->pairwise()) {
-    cosine = table_.Reserve(2 * head->table_size());
-    sine = cosine + head->table_size();
-  }
+  const bool turns =
+      head != nullptr && head->table_size() > 0 && !head->pairwise();
   const float* adjacent = nullptr;
   if (head == nullptr && encoder == nullptr && item_->query_order.empty() &&
       problem.query.rows_adjacent()) {
@@ -80,7 +77,8 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
           scale * TemperatureFactor(*encoder->spec().temperature,
                                     encoder->ratio(), *item_, i));
     }
-    if (cosine != nullptr) pack.axes().QueryPhases(i, cosine, sine);
+    const float* cosine = turns ? pack.axes().QueryPhases(i) : nullptr;
+    const float* sine = turns ? cosine + head->table_size() : nullptr;
     EncodeRow(head, true, cosine, sine, scale, row, problem.query.shape().cols,
               dim_, raw + dim_, queries + r * dim_);
   }
@@ -424,7 +422,7 @@ void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
 int64_t QueryTile::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
              (queries_.capacity() + logits_.capacity() + values_.capacity() +
-              sums_.capacity() + raw_.capacity() + table_.capacity()) +
+              sums_.capacity() + raw_.capacity()) +
          decayed_.scratch_bytes() + pairs_.scratch_bytes() +
          bias_.scratch_bytes();
 }

@@ -105,7 +105,7 @@ class QueryTile {
   Pruning pruning_;
   float reference_[kMaxTileRows];  // of the biases, where the plan prunes
   AbsoluteScratch absolute_scratch_;
-  AlignedBuffer logits_, values_, sums_, raw_, table_;
+  AlignedBuffer logits_, values_, sums_, raw_;
   alignas(64) float max_[kMaxTileRows];
   alignas(64) float rescale_[kMaxTileRows];
   // Visible keys of the rows of one Advance.

@@ -289,14 +289,15 @@ HWY_INLINE void ChangeBasis(const float* HWY_RESTRICT basis,
 void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
                    const float* sine, float scale, const float* src,
                    int64_t dim, int64_t padded, float* scratch, float* dst) {
-  if (!AllFinite(src, dim)) {
-    std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
-    return;
-  }
-  const std::vector<float>* basis = nullptr;
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  auto check = hn::Zero(d);
   if (head != nullptr) {
-    basis = query ? &head->query_basis() : &head->key_basis();
+    const std::vector<float>* basis =
+        query ? &head->query_basis() : &head->key_basis();
     if (!basis->empty()) {
+      // A basis could turn infinities into a finite number.
+      if (!AllFinite(src, dim)) check = hn::Set(d, 1.0f);
       ChangeBasis(basis->data(), src, dim, scratch);
       src = scratch;
     } else if (!head->order().empty()) {
@@ -304,8 +305,6 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
       src = scratch;
     }
   }
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
   const auto by = hn::Set(d, scale);
   for (int64_t c = 0; c < padded; c += n) {
     auto x = hn::Zero(d);
@@ -314,7 +313,13 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
     } else if (c < dim) {
       x = LoadFirst(d, src + c, dim - c);
     }
+    // 0 * x is NaN exactly for non-finite x.
+    check = hn::MulAdd(x, hn::Zero(d), check);
     hn::StoreU(hn::Mul(x, by), d, dst + c);
+  }
+  if (!hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
+    std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
+    return;
   }
   if (head == nullptr) return;
   for (size_t p = 0; p < head->scale().size(); ++p) dst[p] *= head->scale()[p];
