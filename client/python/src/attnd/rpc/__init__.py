@@ -1,0 +1,1 @@
+"""Details of errors as they travel."""
