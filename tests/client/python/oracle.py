@@ -22,5 +22,7 @@ def attention(q, k, v, logit_of_pair=None, visible=None, scale=None):
     total = weights.sum(axis=1, keepdims=True)
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + safe)[:, 0]
-    output = np.divide(weights @ v, total, out=np.zeros((len(q), v.shape[1])), where=total > 0)
+    output = np.divide(
+        weights @ v, total, out=np.zeros((len(q), v.shape[1])), where=total > 0
+    )
     return output, lse

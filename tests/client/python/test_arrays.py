@@ -269,7 +269,9 @@ def test_fields_of_later_versions_are_passed_over():
         + wire.varint(1003 << 3 | 5)
         + bytes(4)
     )
-    read = attention(later + attention_pb2.AttendResponse(request_id="a").SerializeToString())
+    read = attention(
+        later + attention_pb2.AttendResponse(request_id="a").SerializeToString()
+    )
     assert read.request_id == "a"
 
 

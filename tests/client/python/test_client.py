@@ -253,7 +253,11 @@ def test_closing_ends_calls_under_way():
 
 
 def test_methods_show_the_arguments_of_a_request():
-    for method in (attnd.Client.attend, attnd.Client.estimate, attnd.AsyncClient.attend):
+    for method in (
+        attnd.Client.attend,
+        attnd.Client.estimate,
+        attnd.AsyncClient.attend,
+    ):
         names = list(inspect.signature(method).parameters)
         assert names == ["self", *inspect.signature(attnd.request).parameters]
         assert "key_valid" in method.__doc__
@@ -265,9 +269,10 @@ def test_channels_balance_check_health_and_ping_within_the_servers_policy():
     config = settings.service_config()
     assert config["loadBalancingConfig"] == [{"round_robin": {}}]
     assert config["healthCheckConfig"] == {"serviceName": ""}
-    assert "healthCheckConfig" not in attnd.Client(
-        health_checked=False
-    ).settings.service_config()
+    assert (
+        "healthCheckConfig"
+        not in attnd.Client(health_checked=False).settings.service_config()
+    )
     options = dict(settings.options())
     # The server closes connections that ping more often than every 10 seconds.
     assert options["grpc.keepalive_time_ms"] >= 10_000

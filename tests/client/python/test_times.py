@@ -235,6 +235,13 @@ def test_windows_are_exact_ticks():
     seconds = mask("90s", at=np.arange(3.0), time_unit="s")
     assert seconds.past_time == 90.0 and not seconds.HasField("past_ticks")
     assert mask(7, at=np.arange(3), time_unit="positions").past_ticks == 7
-    for wrong in ("36", "36 fortnights", 36, "0.1ns", "-1s", np.timedelta64("NaT", "s")):
+    for wrong in (
+        "36",
+        "36 fortnights",
+        36,
+        "0.1ns",
+        "-1s",
+        np.timedelta64("NaT", "s"),
+    ):
         with pytest.raises(ValueError, match="window"):
             mask(wrong)

@@ -17,6 +17,7 @@ import os as _os
 # hangs the child or breaks the parent's connections.
 _os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "1")
 
+from attnd._version import __version__
 from attnd.aio import AsyncClient
 from attnd.arrays import BFloat16
 from attnd.channel import Tls
@@ -70,5 +71,6 @@ __all__ = [
     "TopK",
     "UnknownEncoding",
     "Unreachable",
+    "__version__",
     "request",
 ]

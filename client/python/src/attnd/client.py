@@ -35,9 +35,10 @@ class _Connection:
         stub = attention_pb2_grpc.AttentionScoringStub(self.channel)
         self.list_encodings = stub.ListEncodings
         self.get_server_info = stub.GetServerInfo
-        service = "/" + attention_pb2.DESCRIPTOR.services_by_name[
-            "AttentionScoring"
-        ].full_name
+        service = (
+            "/"
+            + attention_pb2.DESCRIPTOR.services_by_name["AttentionScoring"].full_name
+        )
         self.attend = self.channel.unary_unary(service + "/Attend")
         self.attend_stream = self.channel.stream_stream(service + "/AttendStream")
         self.estimate = self.channel.unary_unary(

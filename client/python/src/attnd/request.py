@@ -265,7 +265,9 @@ def request(
     ):
         if extra is not None:
             tensors[name] = arrays.tensor(extra, name)
-    data, outline = _pieces(tensors, axes, _choose(_LAYOUTS, layout, "layout"), coordinates)
+    data, outline = _pieces(
+        tensors, axes, _choose(_LAYOUTS, layout, "layout"), coordinates
+    )
     return Request(
         header,
         data,
@@ -291,7 +293,9 @@ def _is_flat(tensors: Mapping[str, arrays.Tensor]) -> bool:
 
 def _unflat(tensor: arrays.Tensor, axis: int) -> arrays.Tensor:
     rows, columns = tensor.shape
-    return tensor.reshaped((1, 1, rows, columns) if axis == 0 else (1, rows, 1, columns))
+    return tensor.reshaped(
+        (1, 1, rows, columns) if axis == 0 else (1, rows, 1, columns)
+    )
 
 
 def _set_encoding(
@@ -366,7 +370,12 @@ def _set_ranges(
     if axis is None:
         raise ValueError("key_ranges: need query_time and key_time")
     begin, end = (
-        times([pair[side] for pair in ranges], "key_ranges", time_unit=time_unit, naive=naive)
+        times(
+            [pair[side] for pair in ranges],
+            "key_ranges",
+            time_unit=time_unit,
+            naive=naive,
+        )
         for side in (0, 1)
     )
     for first, last in zip(

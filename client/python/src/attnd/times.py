@@ -298,7 +298,9 @@ def _localized(array: np.ndarray, name: str, naive: Optional[str]) -> Times:
     import pandas as pd
 
     index = _localize(pd.DatetimeIndex(array.reshape(-1)), zone, name)
-    return _from_datetime64(np.asarray(index.tz_convert(None)).reshape(array.shape), name)
+    return _from_datetime64(
+        np.asarray(index.tz_convert(None)).reshape(array.shape), name
+    )
 
 
 def _localize(index: Any, zone: str, name: str) -> Any:
