@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
+
+#include "kernels/float16.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/bias.cc"
@@ -154,25 +155,41 @@ bool LinearBias::Split(int64_t i, int64_t rows, int64_t first, int64_t last,
                                  last, column, row);
 }
 
+namespace {
+
+// One query row of a broadcast bias tensor, element by element.
+class BiasRow {
+ public:
+  BiasRow(const TensorRef& bias, int64_t batch, int64_t head, int64_t row)
+      : dtype_(bias.dtype()),
+        bytes_(bias.Row(bias.shape().batch == 1 ? 0 : batch,
+                        bias.shape().heads == 1 ? 0 : head,
+                        bias.shape().rows == 1 ? 0 : row)),
+        step_(bias.shape().cols == 1 ? 0 : ElementBytes(dtype_)) {}
+  float At(int64_t key_row) const {
+    return LoadElement(dtype_, bytes_ + key_row * step_);
+  }
+
+ private:
+  DType dtype_;
+  const char* bytes_;
+  int64_t step_;
+};
+
+}  // namespace
+
 float BiasElement(const TensorRef& bias, int64_t batch, int64_t head,
                   int64_t query_row, int64_t key_row) {
-  const Shape4& shape = bias.shape();
-  const char* row =
-      bias.Row(shape.batch == 1 ? 0 : batch, shape.heads == 1 ? 0 : head,
-               shape.rows == 1 ? 0 : query_row);
-  float value;
-  std::memcpy(&value, row + (shape.cols == 1 ? 0 : key_row) * sizeof(float),
-              sizeof(value));
-  return value;
+  return BiasRow(bias, batch, head, query_row).At(key_row);
 }
 
 void AddTensorBias(const TensorRef& bias, const ItemGeometry& item,
                    int64_t batch, int64_t head, int64_t query_row,
                    int64_t first, int64_t begin, int64_t end, float* row) {
   constexpr float kHidden = -std::numeric_limits<float>::infinity();
+  const BiasRow values(bias, batch, head, query_row);
   for (int64_t c = begin; c < end; ++c) {
-    const float value =
-        BiasElement(bias, batch, head, query_row, item.KeyRow(first + c));
+    const float value = values.At(item.KeyRow(first + c));
     // Assigned, not added: the logit of a hidden key may be NaN.
     row[c] = value == kHidden ? kHidden : row[c] + value;
   }

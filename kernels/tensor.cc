@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 
 namespace attnd {
 namespace {
@@ -15,33 +16,6 @@ constexpr size_t kAlignment = 64;
 
 std::string ShapeText(const Shape4& s) {
   return absl::StrCat(s.batch, "x", s.heads, "x", s.rows, "x", s.cols);
-}
-
-float HalfToFloat(uint16_t h) {
-  const uint32_t sign = static_cast<uint32_t>(h & 0x8000u) << 16;
-  const uint32_t exponent = (h >> 10) & 0x1Fu;
-  const uint32_t mantissa = h & 0x3FFu;
-  float magnitude;
-  if (exponent == 0) {
-    magnitude = static_cast<float>(mantissa) * 0x1p-24f;
-  } else {
-    // Infinity and NaN keep an all-ones exponent.
-    const uint32_t bits =
-        ((exponent == 31 ? 255 : exponent + 112) << 23) | (mantissa << 13);
-    std::memcpy(&magnitude, &bits, sizeof(magnitude));
-  }
-  uint32_t bits;
-  std::memcpy(&bits, &magnitude, sizeof(bits));
-  bits |= sign;
-  std::memcpy(&magnitude, &bits, sizeof(bits));
-  return magnitude;
-}
-
-float BFloatToFloat(uint16_t b) {
-  const uint32_t bits = static_cast<uint32_t>(b) << 16;
-  float value;
-  std::memcpy(&value, &bits, sizeof(value));
-  return value;
 }
 
 }  // namespace
@@ -104,11 +78,7 @@ void TensorRef::LoadRow(int64_t batch, int64_t head, int64_t row,
     std::memcpy(dst, src, shape_.cols * sizeof(float));
     return;
   }
-  for (int64_t c = 0; c < shape_.cols; ++c) {
-    uint16_t half;
-    std::memcpy(&half, src + 2 * c, sizeof(half));
-    dst[c] = dtype_ == DType::kF16 ? HalfToFloat(half) : BFloatToFloat(half);
-  }
+  FloatsFromHalves(dtype_, src, shape_.cols, dst);
 }
 
 const float* TensorRef::FloatRow(int64_t batch, int64_t head,
