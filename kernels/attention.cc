@@ -8,6 +8,7 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/gemm.h"
+#include "kernels/key_mass.h"
 #include "kernels/key_pack.h"
 #include "kernels/query_tile.h"
 #include "kernels/softmax.h"
@@ -70,6 +71,9 @@ struct Walk {
   QueryTile& tile;
   std::vector<QueryTile::Step>& steps;
 
+  bool Cancelled() const {
+    return cancelled != nullptr && cancelled->load(std::memory_order_relaxed);
+  }
   void AddSteps(const QueryTile::Step& rows, Interval keys);
   void AddPath(const TilePath& path, int64_t rows, bool prefix);
   void NearestFirst(const QueryTile::Place& place);
@@ -134,15 +138,21 @@ absl::Status Walk::Run(const QueryTile::Place& place, UnitStats* stats) {
   if (tile.prunes()) NearestFirst(place);
   int64_t done = 0;  // tiles of 64 by 64
   for (const QueryTile::Step& step : steps) {
-    if (cancelled != nullptr && cancelled->load(std::memory_order_relaxed)) {
-      return absl::CancelledError("cancelled between tiles");
-    }
+    if (Cancelled()) return absl::CancelledError("cancelled between tiles");
     if (tile.Prune(step)) continue;
     absl::Status status = tile.Advance(gemm, pack, step, out);
     if (!status.ok()) return status;
     done += BlockUp(step.rows) / kHalf * (step.keys / kKeyBlock);
   }
   tile.Finish(pack, out);
+  if (tile.NeedsSecondPass(out)) {
+    for (const QueryTile::Step& step : steps) {
+      if (Cancelled()) return absl::CancelledError("cancelled between tiles");
+      absl::Status status = tile.Revisit(gemm, pack, step, out);
+      if (!status.ok()) return status;
+    }
+    tile.FinishAgain(pack, out);
+  }
   if (stats != nullptr) {
     stats->skipped_tiles +=
         BlockUp(place.rows) / kHalf * (BlockUp(pack.key_rows()) / kKeyBlock) -
@@ -163,25 +173,29 @@ void HideRow(const Plan& plan, int64_t index, const OutputBuffers& out) {
   }
 }
 
+// Of a row that sees no key; `lse` is its sink's.
 void EmptyRow(const Plan& plan, int64_t batch, int64_t head, int64_t row,
-              const OutputBuffers& out) {
+              float lse, const OutputBuffers& out) {
   const Shape4& q = plan.problem().query.shape();
   const int64_t dim = plan.problem().value.shape().cols;
   const int64_t width = plan.problem().key.shape().rows;
+  const int64_t top = plan.problem().outputs.top_k;
   const int64_t index = (batch * q.heads + head) * q.rows + row;
   const int64_t output_row = plan.problem().query.layout() == Layout::kBHLD
                                  ? index
                                  : (batch * q.rows + row) * q.heads + head;
-  if (!out.output.empty()) {
-    std::fill_n(out.output.data() + output_row * dim, dim, 0.0f);
-  }
-  if (!out.lse.empty()) out.lse[index] = kMinusInfinity;
-  if (!out.scores.empty()) {
-    std::fill_n(out.scores.data() + index * width, width, kMinusInfinity);
-  }
-  if (!out.weights.empty()) {
-    std::fill_n(out.weights.data() + index * width, width, 0.0f);
-  }
+  const auto fill = [](auto span, int64_t first, int64_t count, auto value) {
+    if (!span.empty()) std::fill_n(span.data() + first, count, value);
+  };
+  fill(out.output, output_row * dim, dim, 0.0f);
+  fill(out.halves, output_row * dim, dim, uint16_t{0});
+  fill(out.lse, index, 1, lse);
+  fill(out.scores, index * width, width, kMinusInfinity);
+  fill(out.weights, index * width, width, 0.0f);
+  fill(out.entropy, index, 1, 0.0f);
+  fill(out.top_rows, index * top, top, int64_t{-1});
+  fill(out.top_weights, index * top, top, 0.0f);
+  fill(out.top_times, index * top, top, int64_t{0});
 }
 
 }  // namespace
@@ -248,13 +262,19 @@ void FillEmptyRows(const Plan& plan, const OutputBuffers& out) {
     const ItemGeometry& item = plan.item(n);
     const ItemRows rows = plan.rows(n);
     // Valid queries are the first of an item's rows.
-    const int64_t valid = item.key_rows == 0 ? 0 : item.query_rows;
+    const int64_t done = item.key_rows == 0 ? 0 : item.query_rows;
     for (int64_t h = 0; h < heads; ++h) {
-      for (int64_t i = valid; i < rows.queries; ++i) {
-        EmptyRow(plan, plan.batch(n), h, rows.first_query + i, out);
+      for (int64_t i = done; i < rows.queries; ++i) {
+        const bool sink = i < item.query_rows && !plan.problem().sinks.empty();
+        EmptyRow(plan, plan.batch(n), h, rows.first_query + i,
+                 sink ? plan.problem().sinks[h] : kMinusInfinity, out);
       }
     }
   }
+}
+
+void FinishKeyMass(const Plan& plan, const OutputBuffers& out) {
+  ReadKeyMass(out.key_sums, plan.problem().query.shape().rows, out.key_mass);
 }
 
 absl::Status RunAll(const Plan& plan, Workspace& workspace,
@@ -269,6 +289,7 @@ absl::Status RunAll(const Plan& plan, Workspace& workspace,
     all.skipped_tiles += one.skipped_tiles;
     all.lost_mass_bound = std::max(all.lost_mass_bound, one.lost_mass_bound);
   }
+  FinishKeyMass(plan, out);
   if (stats != nullptr) *stats = all;
   return absl::OkStatus();
 }

@@ -18,6 +18,11 @@ namespace attnd {
 // kScoreError * max(1, S/8); absolute, up to L = 8192.
 inline constexpr double kOutputError = 2e-6;
 inline constexpr double kScoreError = 2e-6;
+// Entropy <= kEntropyError * max(1, S/8): an error of a logit counts with the
+// deviation of its ln w from the mean. The weight a key received <= kScoreError
+// * the sum of max(1, S/8) over the rows that see it. 16-bit outputs add half
+// an ulp of their format.
+inline constexpr double kEntropyError = 1e-5;
 
 // Scratch and matrix-product primitives of one worker. Make it on the thread
 // that will use it: it pins that thread to one OpenMP thread. Not thread-safe.
@@ -59,12 +64,17 @@ absl::Status RunUnit(const Plan& plan, int64_t unit, Workspace& workspace,
                      UnitStats* stats = nullptr);
 
 // Writes the rows that belong to no unit: queries beyond a length, and every
-// row of items without keys: output 0, lse -inf, scores -inf, weights 0. Call
-// it once per plan, before, beside or after the units.
+// row of items without keys: output 0, lse -inf (valid queries: the sink),
+// scores -inf, weights 0, entropy 0, no top keys. Call it once per plan,
+// before, beside or after the units.
 void FillEmptyRows(const Plan& plan, const OutputBuffers& out);
 
-// All units in order on the calling thread, and the empty rows. `stats` (may be
-// null) gets the sum of the skipped tiles and the largest bound.
+// Once per plan, after all units: key_mass from key_sums, if it is wanted.
+void FinishKeyMass(const Plan& plan, const OutputBuffers& out);
+
+// All units in order on the calling thread, the empty rows and the key mass.
+// `stats` (may be null) gets the sum of the skipped tiles and the largest
+// bound.
 absl::Status RunAll(const Plan& plan, Workspace& workspace,
                     const OutputBuffers& out, UnitStats* stats = nullptr);
 

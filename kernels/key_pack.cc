@@ -37,7 +37,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   axes_.Select(plan, number, kv_head);
   const AttentionProblem& problem = plan.problem();
   dim_ = PaddedDim(problem.query.shape().cols);
-  value_dim_ = PaddedDim(problem.value.shape().cols);
+  value_dim_ = PaddedDim(ValueColumns(problem));
   const int64_t keys = RoundUpToBlock(item_->key_rows);
   keys_.Reserve(keys * dim_);
   rows_.Reserve((kKeyBlock + 2) * dim_);
@@ -51,6 +51,28 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
+  FindObserved();
+}
+
+// Mask bytes of a key's values; null without a value mask.
+const char* KeyPack::ValueMask(int64_t key) const {
+  const AttentionProblem& problem = plan_->problem();
+  if (problem.value_mask.empty()) return nullptr;
+  const Shape4& v = problem.value.shape();
+  return problem.value_mask.data() +
+         (batch_ * v.rows + item_->KeyRow(key)) * v.cols;
+}
+
+void KeyPack::FindObserved() {
+  if (plan_->problem().value_mask.empty()) return;
+  const int64_t dim = plan_->problem().value.shape().cols;
+  observed_.assign(dim, false);
+  for (int64_t j = 0; j < item_->key_rows; ++j) {
+    const char* mask = ValueMask(j);
+    for (int64_t c = 0; c < dim; ++c) {
+      if (mask[c] != 0) observed_[c] = true;
+    }
+  }
 }
 
 int64_t KeyPack::Reference(int64_t first) const {
@@ -211,6 +233,7 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
 }
 
 void KeyPack::PackValues(int64_t first) {
+  if (value_dim_ == 0) return;
   const TensorRef& value = plan_->problem().value;
   const int64_t dim = value.shape().cols;
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
@@ -218,6 +241,12 @@ void KeyPack::PackValues(int64_t first) {
   for (int64_t j = first; j < last; ++j, out += value_dim_) {
     value.LoadRow(batch_, kv_head_, item_->KeyRow(j), out);
     std::fill(out + dim, out + value_dim_, 0.0f);
+    if (const char* mask = ValueMask(j); mask != nullptr) {
+      for (int64_t c = 0; c < dim; ++c) {
+        if (mask[c] == 0) out[c] = 0;
+        out[dim + c] = mask[c] == 0 ? 0.0f : 1.0f;
+      }
+    }
     // 0 * x is NaN exactly for non-finite x; the sum vectorises.
     float check = 0;
     for (int64_t c = 0; c < dim; ++c) check += out[c] * 0.0f;

@@ -24,9 +24,11 @@ class KeyPack {
   // Starts (or continues) the given head of an item of the plan.
   void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
-  // Values [last - first, PaddedDim(Dv)] of keys [first, last), `first` a
-  // multiple of 64: as they lie in the request where that is possible, else
-  // packed, with zeros for what is not finite and beyond the last key.
+  // Values [last - first, PaddedDim(ValueColumns)] of keys [first, last),
+  // `first` a multiple of 64: as they lie in the request where that is
+  // possible, else packed, with zeros for what is not finite and beyond the
+  // last key. Under a value mask 1 for each value that is observed stands
+  // behind the values, 0 for the others (and as their value).
   const float* Values(int64_t first, int64_t last);
   // Packs blocks of 64 keys in [first, last) that are not packed yet. Under a
   // one-sided encoding they are K^ = A(E - s) k with E the time of
@@ -60,6 +62,9 @@ class KeyPack {
     return non_finite_;
   }
 
+  // Whether a channel is observed at any key, where there is a value mask.
+  bool Observed(int64_t channel) const { return observed_[channel]; }
+
   // Head of the encoder; null when it does nothing.
   const HeadEncoder* head() const { return head_; }
   DriveAxes& axes() { return axes_; }
@@ -77,6 +82,8 @@ class KeyPack {
   void MoveToReference(int64_t first, int64_t reference, const float* raw,
                        float* block);
   bool FiniteInPlace(int64_t first);
+  const char* ValueMask(int64_t key) const;
+  void FindObserved();
   void PackValues(int64_t first);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
@@ -103,6 +110,7 @@ class KeyPack {
   std::array<Raw, 3> raw_;
   int next_raw_ = 0;
   std::vector<std::vector<int32_t>> non_finite_;
+  std::vector<bool> observed_;
 };
 
 }  // namespace attnd

@@ -58,6 +58,12 @@ void AppendUnits(const ItemGeometry& item, int64_t number, int64_t kv_head,
 
 }  // namespace
 
+int64_t ValueColumns(const AttentionProblem& problem) {
+  if (!problem.outputs.output) return 0;
+  const int64_t columns = problem.value.shape().cols;
+  return problem.value_mask.empty() ? columns : 2 * columns;
+}
+
 int64_t ItemCount(const AttentionProblem& problem) {
   return problem.mask.ragged()
              ? static_cast<int64_t>(problem.mask.query_offsets.size()) - 1
@@ -80,8 +86,11 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
     plan.items_.push_back(*std::move(item));
   }
   const int64_t group = q.heads / k.heads;
+  // Sums over queries need the weights, and these the logits once more.
+  const int64_t passes = problem.outputs.key_mass ? 2 : 1;
   const int64_t flops_per_pair =
-      2 * group * (PaddedDim(q.cols) + PaddedDim(problem.value.shape().cols));
+      2 * group *
+      (passes * PaddedDim(q.cols) + PaddedDim(ValueColumns(problem)));
   for (int64_t n = 0; n < items; ++n) {
     absl::Status status = CheckItem(plan, n);
     if (!status.ok()) return status;
@@ -107,6 +116,15 @@ int64_t Plan::score_elements() const {
   return lse_elements() * problem_.key.shape().rows;
 }
 
+int64_t Plan::top_elements() const {
+  return lse_elements() * problem_.outputs.top_k;
+}
+
+int64_t Plan::key_mass_elements() const {
+  const Shape4& q = problem_.query.shape();
+  return q.batch * q.heads * problem_.key.shape().rows;
+}
+
 bool Plan::shares_phases(int64_t item) const {
   const Encoder* encoder = this->encoder(item);
   if (encoder == nullptr || !encoder->one_generator() ||
@@ -121,7 +139,7 @@ bool Plan::shares_phases(int64_t item) const {
 
 int64_t Plan::workspace_bytes() const {
   const int64_t dims = PaddedDim(problem_.query.shape().cols) +
-                       PaddedDim(problem_.value.shape().cols);
+                       PaddedDim(ValueColumns(problem_));
   // One item may have most queries, another most keys.
   int64_t keys = 0, query_phases = 0, key_phases = 0;
   for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
@@ -131,7 +149,10 @@ int64_t Plan::workspace_bytes() const {
     query_phases = std::max(query_phases, row * items_[b].query_rows);
     key_phases = std::max(key_phases, row * items_[b].key_rows);
   }
-  const int64_t tile = kMaxTileRows * (kMaxTileKeys + 2 * dims + 64);
+  // A candidate of top_k is a logit and a row.
+  const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);
+  const int64_t tile =
+      kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
   return static_cast<int64_t>(sizeof(float)) *
          ((keys + kKeyBlock) * dims + query_phases + key_phases + tile);
 }

@@ -25,6 +25,9 @@ struct OutputSet {
   bool lse = false;
   bool scores = false;
   bool weights = false;
+  bool entropy = false;
+  bool key_mass = false;
+  int64_t top_k = 0;  // keys per row
 };
 
 // Everything is borrowed and must outlive the plan.
@@ -49,12 +52,26 @@ struct AttentionProblem {
   TensorRef bias;
   float scale = 1;  // finite
   // Tiles of keys that provably hold less than this share of the weight of
-  // every row may be left out (pruning.h), unless scores or weights are asked
-  // for. In [0, 1); 0 leaves out nothing. What is left out is not looked at: a
+  // every row may be left out (pruning.h), unless an answer needs them all. In
+  // [0, 1); 0 leaves out nothing. What is left out is not looked at: a
   // NaN there does not show.
   double prune_tolerance = 0;
+  // logit = softcap * tanh(scale * q.k / softcap), before any bias; > 0.
+  std::optional<float> softcap;
+  // Logits in the softmax' denominator that belong to no key, one per query
+  // head; -inf or empty = none. [Hq]
+  absl::Span<const float> sinks;
+  // 0 = not observed: each value channel of a row has a softmax of its own over
+  // its observed keys, sinks included; 0 without any. Says nothing about lse,
+  // scores and weights. Empty = all observed. [B,Lk,Dv]
+  absl::Span<const char> value_mask;
   OutputSet outputs;
+  DType output_dtype = DType::kF32;  // of `output`; the others are f32
 };
+
+// Columns of the value products: none unless the output is wanted; a masked
+// channel needs a denominator of its own.
+int64_t ValueColumns(const AttentionProblem& problem);
 
 // Sequences of a packed problem, else its batch.
 int64_t ItemCount(const AttentionProblem& problem);
@@ -62,10 +79,26 @@ int64_t ItemCount(const AttentionProblem& problem);
 // Where the answers go; each span is empty or has exactly the size that the
 // plan states. Any alignment of 4 or better.
 struct OutputBuffers {
-  absl::Span<float> output;   // [B,Hq,Lq,Dv] in the query's layout
+  // [B,Hq,Lq,Dv] in the query's layout; `halves` instead where output_dtype has
+  // 16 bits.
+  absl::Span<float> output;
+  absl::Span<uint16_t> halves;
   absl::Span<float> lse;      // [B,Hq,Lq]
   absl::Span<float> scores;   // [B,Hq,Lq,Lk]
   absl::Span<float> weights;  // [B,Hq,Lq,Lk]
+  // Entropy of a row's weights in nats, 0 where it sees no key. [B,Hq,Lq]
+  absl::Span<float> entropy;
+  // The top_k largest weights of a row, descending; of equal logits the smaller
+  // key row comes first. Short rows end in row -1, weight 0, time 0.
+  // [B,Hq,Lq,top_k]
+  absl::Span<int64_t> top_rows;
+  absl::Span<float> top_weights;
+  absl::Span<int64_t> top_times;  // bits of the key's time as sent; or empty
+  // Weight that each key received, summed over queries. [B,Hq,Lk] Units add to
+  // `key_sums`, which must be zeros before; FinishKeyMass (attention.h) writes
+  // key_mass from it.
+  absl::Span<float> key_mass;
+  absl::Span<uint64_t> key_sums;
 };
 
 // One independent piece of work: some query rows (in time order) of the query
@@ -117,6 +150,8 @@ class Plan {
   int64_t output_elements() const;
   int64_t lse_elements() const;
   int64_t score_elements() const;
+  int64_t top_elements() const;
+  int64_t key_mass_elements() const;
   // Whether the heads of an item share its phase rows, so that they are
   // computed once: not under clocks or a generator per head, and not in items
   // so long that the rows would push tiles out of a core's cache.

@@ -212,6 +212,39 @@ absl::Status CheckEncoders(const AttentionProblem& p) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSinks(const AttentionProblem& p) {
+  absl::Status status = CheckSize(
+      p.sinks.size(), static_cast<size_t>(p.query.shape().heads), "mask.sinks");
+  if (!status.ok()) return status;
+  for (size_t h = 0; h < p.sinks.size(); ++h) {
+    if (p.sinks[h] < std::numeric_limits<float>::infinity()) continue;
+    return Bad(absl::StrCat("mask.sinks[", h, "]"),
+               absl::StrCat(p.sinks[h], ", expected finite or -inf"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckSettings(const AttentionProblem& p) {
+  if (!std::isfinite(p.scale)) {
+    return Bad("scale", absl::StrCat(p.scale, ", expected finite"));
+  }
+  if (p.softcap && !(std::isfinite(*p.softcap) && *p.softcap > 0)) {
+    return Bad("softcap",
+               absl::StrCat(*p.softcap, ", expected finite and > 0"));
+  }
+  if (!(p.prune_tolerance >= 0 && p.prune_tolerance < 1)) {
+    return Bad("prune_tolerance",
+               absl::StrCat(p.prune_tolerance, ", expected 0 <= p < 1"));
+  }
+  if (p.outputs.top_k < 0) {
+    return Bad("top_k", absl::StrCat(p.outputs.top_k, ", expected >= 0"));
+  }
+  const Shape4& v = p.value.shape();
+  return CheckSize(p.value_mask.size(),
+                   static_cast<size_t>(v.batch * v.rows * v.cols),
+                   "mask.value_channel_mask");
+}
+
 bool HasBias(const AttentionProblem& p) {
   return !(p.bias.shape() == Shape4{});
 }
@@ -222,9 +255,6 @@ absl::Status CheckBiasShape(const AttentionProblem& p) {
   const auto fits = [](int64_t extent, int64_t full) {
     return extent == 1 || extent == full;
   };
-  if (p.bias.dtype() != DType::kF32 || p.bias.layout() != Layout::kBHLD) {
-    return Bad("bias", "expected f32 in BHLD order");
-  }
   if (fits(b.batch, q.batch) && fits(b.heads, q.heads) &&
       fits(b.rows, q.rows) && fits(b.cols, p.key.shape().rows)) {
     return absl::OkStatus();
@@ -384,15 +414,8 @@ absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
 }  // namespace
 
 absl::Status CheckProblem(const AttentionProblem& problem) {
-  if (!(problem.prune_tolerance >= 0 && problem.prune_tolerance < 1)) {
-    return Bad("prune_tolerance",
-               absl::StrCat(problem.prune_tolerance, ", expected 0 <= p < 1"));
-  }
-  if (!std::isfinite(problem.scale)) {
-    return Bad("scale", absl::StrCat(problem.scale, ", expected finite"));
-  }
-  for (auto check :
-       {CheckShapes, CheckTimes, CheckMask, CheckEncoders, CheckBiasShape}) {
+  for (auto check : {CheckShapes, CheckSettings, CheckTimes, CheckMask,
+                     CheckSinks, CheckEncoders, CheckBiasShape}) {
     absl::Status status = check(problem);
     if (!status.ok()) return status;
   }

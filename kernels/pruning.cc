@@ -31,8 +31,10 @@ LagRange Sizes(double smallest, double largest) {
 
 bool CanPrune(const Plan& plan) {
   const AttentionProblem& problem = plan.problem();
-  return problem.prune_tolerance > 0 && !problem.outputs.scores &&
-         !problem.outputs.weights;
+  const OutputSet& wanted = problem.outputs;
+  return problem.prune_tolerance > 0 && !wanted.scores && !wanted.weights &&
+         !wanted.entropy && !wanted.key_mass && wanted.top_k == 0 &&
+         problem.value_mask.empty();
 }
 
 void Pruning::Start(const Plan& plan, int64_t item, int64_t head, int64_t first,

@@ -23,8 +23,9 @@
 
 namespace attnd {
 
-// Whether anything of the plan can be left out: prune_tolerance > 0, and
-// neither scores nor weights are asked for, which hold every pair.
+// Whether anything of the plan can be left out: prune_tolerance > 0, nothing is
+// asked for that holds or sums every pair (scores, weights, top keys, key mass,
+// entropy), and no value channel has a softmax of its own.
 bool CanPrune(const Plan& plan);
 
 // Of one query tile. Without bound and hence never left out: tiles under a

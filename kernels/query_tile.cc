@@ -5,6 +5,7 @@
 #include <cstring>
 #include <limits>
 #include <numeric>
+#include <optional>
 
 #include "kernels/absolute_rows.h"
 #include "kernels/bias.h"
@@ -12,6 +13,7 @@
 #include "kernels/query_temperature.h"
 #include "kernels/rotation.h"
 #include "kernels/small_product.h"
+#include "kernels/softcap.h"
 
 namespace attnd {
 namespace {
@@ -28,18 +30,25 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   place_ = place;
   batch_ = plan.batch(place.item);
   dim_ = PaddedDim(problem.query.shape().cols);
-  value_dim_ = PaddedDim(problem.value.shape().cols);
+  value_dim_ = PaddedDim(ValueColumns(problem));
   const Encoder* encoder = plan.encoder(place.item);
   bias_.Start(plan, place.item, place.head, place.first, place.rows);
   started_[0] = started_[1] = false;
 
   float* queries = queries_.Reserve(kMaxTileRows * dim_);
   float* sums = sums_.Reserve(kMaxTileRows * kSumLanes);
-  float* raw = raw_.Reserve(std::max(2 * dim_, value_dim_));
+  float* raw = raw_.Reserve(
+      std::max({2 * dim_, value_dim_, problem.value.shape().cols}));
   logits_.Reserve(kMaxTileRows * kMaxTileKeys);
   values_.Reserve(kMaxTileRows * value_dim_);
   std::fill(max_, max_ + kMaxTileRows, kMinusInfinity);
   std::fill(sums, sums + place.rows * kSumLanes, 0.0f);
+  if (problem.outputs.entropy) {
+    float* moments = moments_.Reserve(kMaxTileRows * kSumLanes);
+    std::fill(moments, moments + place.rows * kSumLanes, 0.0f);
+  }
+  top_keys_.Start(place.rows, std::min(problem.outputs.top_k, item_->key_rows));
+  channels_.Start();
 
   const HeadEncoder* head = pack.head();
   const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
@@ -184,7 +193,7 @@ void QueryTile::SmallValues(const Step& step, const float* values,
 }
 
 absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
-                                   const Step& step, bool small) {
+                                   const Step& step) {
   const HeadEncoder* head = pack.head();
   const bool pairwise = head != nullptr && head->pairwise();
   const float *queries = nullptr, *packed = nullptr;
@@ -203,7 +212,7 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
       pack.EnsureKeys(step.key, step.key + step.keys);
       packed = pack.Keys(step.key);
     }
-    if (small) {
+    if (small_) {
       SmallLogits(step, queries, packed);
       return absl::OkStatus();
     }
@@ -242,51 +251,66 @@ void QueryTile::FindColumns(const Step& step) {
   }
 }
 
+// The step's logits, in the order scale, softcap, biases, visibility: what a
+// row does not see lies outside its columns or is -inf.
+absl::Status QueryTile::MakeLogits(TileGemm& gemm, KeyPack& pack,
+                                   const Step& step) {
+  FindColumns(step);
+  small_ = Small(step);
+  absl::Status status = FillLogits(gemm, pack, step);
+  if (!status.ok()) return status;
+  float* logits = logits_.data();
+  const std::optional<float>& softcap = plan_->problem().softcap;
+  if (softcap) Softcap(*softcap, logits, step.rows * step.keys);
+  split_ = bias_.Apply(step.first, step.rows, step.key, step.keys, begin_, end_,
+                       logits);
+  if (!item_->row_limit.empty()) HideLaterRows(step);
+  return absl::OkStatus();
+}
+
+SoftmaxTile QueryTile::Tile(const Step& step) {
+  const bool moments = plan_->problem().outputs.entropy;
+  const int64_t lanes = step.first * kSumLanes;
+  const int64_t columns = small_ ? Columns(0, step.rows).end : step.keys;
+  return {.logits = logits_.data(),
+          .rows = static_cast<int>(step.rows),
+          .stride = static_cast<int>(step.keys),
+          .columns = static_cast<int>(columns),
+          .begin = step.ragged ? begin_ : nullptr,
+          .end = step.ragged ? end_ : nullptr,
+          .column_bias = split_ ? bias_.column() : nullptr,
+          .row_bias = split_ ? bias_.row() : nullptr,
+          .max = max_ + step.first,
+          .sums = sums_.data() + lanes,
+          .moments = moments ? moments_.data() + lanes : nullptr,
+          .rescale = rescale_};
+}
+
 absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
                                 const OutputBuffers& out) {
-  const auto [first, rows, key, keys, ragged, prefix] = step;
-  float* logits = logits_.data();
-  FindColumns(step);
-  const bool small = Small(step);
-  absl::Status status = FillLogits(gemm, pack, step, small);
+  absl::Status status = MakeLogits(gemm, pack, step);
   if (!status.ok()) return status;
-  const bool split = bias_.Apply(first, rows, key, keys, begin_, end_, logits);
-  if (!item_->row_limit.empty()) HideLaterRows(step);
-  if (!out.scores.empty() || !out.weights.empty()) {
-    WriteScores(step, split, out);
-  }
-
-  const int columns = static_cast<int>(small ? Columns(0, rows).end : keys);
-  const SoftmaxTile tile{.logits = logits,
-                         .rows = static_cast<int>(rows),
-                         .stride = static_cast<int>(keys),
-                         .columns = columns,
-                         .begin = ragged ? begin_ : nullptr,
-                         .end = ragged ? end_ : nullptr,
-                         .column_bias = split ? bias_.column() : nullptr,
-                         .row_bias = split ? bias_.row() : nullptr,
-                         .max = max_ + first,
-                         .sums = sums_.data() + first * kSumLanes,
-                         .rescale = rescale_};
-  const bool rescale = UpdateSoftmax(tile);
+  RecordLogits(step, out);
+  const bool rescale = UpdateSoftmax(Tile(step));
   if (prunes_) RaisePruning(step.first, step.rows);
-  const int64_t half = first / kHalf;
-  float* values = values_.data() + first * value_dim_;
+  const int64_t half = step.first / kHalf;
+  float* values = values_.data() + step.first * value_dim_;
   const bool accumulate = started_[half];
   if (rescale && accumulate) {
-    ScaleRows(values, static_cast<int>(rows), value_dim_, rescale_);
+    ScaleRows(values, static_cast<int>(step.rows), value_dim_, rescale_);
   }
   started_[half] = true;
-  if (rows > kHalf) started_[1] = true;
+  if (step.rows > kHalf) started_[1] = true;
   if (value_dim_ == 0) return absl::OkStatus();
-  if (small) {
-    const int64_t last = std::min(key + keys, item_->key_rows);
-    SmallValues(step, pack.Values(key, last), accumulate);
+  if (small_) {
+    const int64_t last = std::min(step.key + step.keys, item_->key_rows);
+    SmallValues(step, pack.Values(step.key, last), accumulate);
     return absl::OkStatus();
   }
   // Rows beyond `rows` hold products of zero queries: finite, and never read.
-  return gemm.WeightValue(PaddedRows(rows), static_cast<int>(keys), value_dim_,
-                          logits, pack.Values(step.key, step.key + step.keys),
+  return gemm.WeightValue(PaddedRows(step.rows), static_cast<int>(step.keys),
+                          value_dim_, logits_.data(),
+                          pack.Values(step.key, step.key + step.keys),
                           accumulate, values);
 }
 
@@ -315,106 +339,33 @@ void QueryTile::RaisePruning(int64_t first, int64_t rows) {
   pruning_.Raise(first, rows, lse);
 }
 
-void QueryTile::WriteScores(const Step& step, bool split,
-                            const OutputBuffers& out) const {
-  const auto [first, rows, key, keys, ragged, prefix] = step;
+// Hands the logits to those outputs that need each of them.
+void QueryTile::RecordLogits(const Step& step, const OutputBuffers& out) {
+  const bool top = !out.top_rows.empty();
+  if (out.scores.empty() && out.weights.empty() && !top) return;
   const int64_t width = plan_->problem().key.shape().rows;
-  for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = place_.first + first + r;
-    const double reference = bias_.Reference(i);
-    const double row_bias = split ? bias_.row()[r] : 0.0;
-    const float* row = logits_.data() + r * keys;
-    const int64_t index = RowIndex(first + r) * width;
+  for (int64_t r = 0; r < step.rows; ++r) {
+    const int64_t row = step.first + r;
+    const double reference = bias_.Reference(place_.first + row);
+    const double row_bias = split_ ? bias_.row()[r] : 0.0;
+    const float* logits = logits_.data() + r * step.keys;
+    const int64_t index = RowIndex(row) * width;
     for (int64_t c = begin_[r]; c < end_[r]; ++c) {
-      const double column_bias = split ? bias_.column()[c] : 0.0;
-      const double logit = row[c] + column_bias + row_bias;
-      const int64_t element = index + item_->KeyRow(key + c);
+      const double column_bias = split_ ? bias_.column()[c] : 0.0;
+      const double logit = logits[c] + column_bias + row_bias;
+      const int64_t key = item_->KeyRow(step.key + c);
       if (!out.scores.empty()) {
-        out.scores[element] = static_cast<float>(logit + reference);
+        out.scores[index + key] = static_cast<float>(logit + reference);
       }
       // Relative to the row's reference, as the softmax sees it; Finish makes
       // them weights.
       if (!out.weights.empty()) {
-        out.weights[element] = static_cast<float>(logit);
+        out.weights[index + key] = static_cast<float>(logit);
       }
-    }
-  }
-}
-
-int64_t QueryTile::RowIndex(int64_t row) const {
-  const Shape4& q = plan_->problem().query.shape();
-  return (batch_ * q.heads + place_.head) * q.rows +
-         item_->QueryRow(place_.first + row);
-}
-
-void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
-  const AttentionProblem& problem = plan_->problem();
-  const Shape4& q = problem.query.shape();
-  const int64_t dim = problem.value.shape().cols;
-  const bool heads_outer = problem.query.layout() == Layout::kBHLD;
-  float* discarded = raw_.data();
-  for (int64_t r = 0; r < place_.rows; ++r) {
-    const int64_t i = place_.first + r;
-    const int64_t query_row = item_->QueryRow(i);
-    const int64_t output_row =
-        heads_outer ? RowIndex(r)
-                    : (batch_ * q.rows + query_row) * q.heads + place_.head;
-    float* row =
-        out.output.empty() ? discarded : out.output.data() + output_row * dim;
-    float sum = NormaliseRow(values_.data() + r * value_dim_,
-                             out.output.empty() ? 0 : dim,
-                             sums_.data() + r * kSumLanes, row);
-    // Finite logits beyond f32's range are not the same as seeing no key.
-    const bool overflown = sum == 0 && SeesKey(i);
-    if (overflown) {
-      sum = std::numeric_limits<float>::quiet_NaN();
-      if (!out.output.empty()) std::fill(row, row + dim, sum);
-    }
-    if (!out.output.empty() && !pack.non_finite().empty()) {
-      MarkNonFinite(pack, r, row);
-    }
-    if (!out.lse.empty()) {
-      out.lse[RowIndex(r)] =
-          sum == 0 ? kMinusInfinity
-                   : static_cast<float>(max_[r] + std::log(double{sum}) +
-                                        bias_.Reference(i));
-    }
-    if (!out.weights.empty()) {
-      const int64_t width = problem.key.shape().rows;
-      float* weights = out.weights.data() + RowIndex(r) * width;
-      WeightsFromLogits(weights, width, max_[r], sum, weights);
-      for (int64_t j = item_->begin[i]; overflown && j < item_->end[i]; ++j) {
-        if (Sees(i, j)) weights[item_->KeyRow(j)] = sum;
+      if (top) {
+        top_keys_.Offer(row, static_cast<float>(logit),
+                        static_cast<int32_t>(key));
       }
-    }
-  }
-}
-
-// Neither the mask nor a bias of -inf hides the key.
-bool QueryTile::Sees(int64_t i, int64_t j) const {
-  const TensorRef& bias = plan_->problem().bias;
-  return item_->Sees(i, j) &&
-         (bias.shape() == Shape4{} ||
-          BiasElement(bias, batch_, place_.head, item_->QueryRow(i),
-                      item_->KeyRow(j)) != kMinusInfinity);
-}
-
-bool QueryTile::SeesKey(int64_t i) const {
-  for (int64_t j = item_->begin[i]; j < item_->end[i]; ++j) {
-    if (Sees(i, j)) return true;
-  }
-  return false;
-}
-
-void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
-                              float* out) const {
-  const int64_t i = place_.first + row;
-  for (size_t c = 0; c < pack.non_finite().size(); ++c) {
-    const std::vector<int32_t>& keys = pack.non_finite()[c];
-    const auto end = std::lower_bound(keys.begin(), keys.end(), item_->end[i]);
-    const auto begin = std::lower_bound(keys.begin(), end, item_->begin[i]);
-    if (std::any_of(begin, end, [&](int32_t j) { return Sees(i, j); })) {
-      out[c] = std::numeric_limits<float>::quiet_NaN();
     }
   }
 }
@@ -422,9 +373,9 @@ void QueryTile::MarkNonFinite(const KeyPack& pack, int64_t row,
 int64_t QueryTile::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
              (queries_.capacity() + logits_.capacity() + values_.capacity() +
-              sums_.capacity() + raw_.capacity()) +
+              sums_.capacity() + moments_.capacity() + raw_.capacity()) +
          decayed_.scratch_bytes() + pairs_.scratch_bytes() +
-         bias_.scratch_bytes();
+         bias_.scratch_bytes() + top_keys_.scratch_bytes();
 }
 
 }  // namespace attnd

@@ -1,5 +1,6 @@
 // Up to 128 queries of one head on their way through the keys: encoded queries,
-// running softmax, output accumulator.
+// running softmax, output accumulator. query_tile_finish.cc has what happens
+// once all keys were seen.
 #ifndef ATTND_KERNELS_QUERY_TILE_H_
 #define ATTND_KERNELS_QUERY_TILE_H_
 
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "kernels/channel_rows.h"
 #include "kernels/decayed_queries.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
@@ -16,6 +18,7 @@
 #include "kernels/softmax.h"
 #include "kernels/tensor.h"
 #include "kernels/tile_bias.h"
+#include "kernels/top_keys.h"
 
 namespace attnd {
 
@@ -65,8 +68,16 @@ class QueryTile {
     return prunes_ ? pruning_.lost_mass_bound() : 0;
   }
 
-  // Divides by the sums and writes output, lse, weights.
+  // Divides by the sums and writes what `out` wants, but for the next two.
   void Finish(const KeyPack& pack, const OutputBuffers& out);
+
+  // Whether the keys must pass once more, now that maxima and sums are known:
+  // for the weight that keys received, and for channels that a row's maximum
+  // drowned. Then Revisit with every step, and FinishAgain.
+  bool NeedsSecondPass(const OutputBuffers& out) const;
+  absl::Status Revisit(TileGemm& gemm, KeyPack& pack, const Step& step,
+                       const OutputBuffers& out);
+  void FinishAgain(const KeyPack& pack, const OutputBuffers& out);
 
   int64_t scratch_bytes() const;
 
@@ -80,16 +91,25 @@ class QueryTile {
   Interval Columns(int64_t row, int64_t rows) const;
   void SmallLogits(const Step& step, const float* queries, const float* packed);
   void SmallValues(const Step& step, const float* values, bool accumulate);
-  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step,
-                          bool small);
+  absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
+  absl::Status MakeLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
+  SoftmaxTile Tile(const Step& step);
   void HideLaterRows(const Step& step);
   void RaisePruning(int64_t first, int64_t rows);
-  void WriteScores(const Step& step, bool split,
-                   const OutputBuffers& out) const;
+  void RecordLogits(const Step& step, const OutputBuffers& out);
   bool Sees(int64_t i, int64_t j) const;
   bool SeesKey(int64_t i) const;
+  float TakeSink(int64_t row, double reference);
+  void FinishRow(int64_t row, double reference, float sink, const KeyPack& pack,
+                 const OutputBuffers& out);
+  void AverageChannels(int64_t row, float sink, const KeyPack& pack,
+                       float* out);
   void MarkNonFinite(const KeyPack& pack, int64_t row, float* out) const;
-  int64_t RowIndex(int64_t row) const;  // in [B,Hq,Lq]
+  float Entropy(int64_t row, float key_sum, float sum) const;
+  void WriteWeights(int64_t row, float sum, bool overflown, float* weights);
+  void WriteTopKeys(int64_t row, float sum, const OutputBuffers& out);
+  int64_t RowIndex(int64_t row) const;   // in [B,Hq,Lq]
+  int64_t OutputRow(int64_t row) const;  // in the query's layout
 
   const Plan* plan_ = nullptr;
   const ItemGeometry* item_ = nullptr;
@@ -105,8 +125,13 @@ class QueryTile {
   Pruning pruning_;
   float reference_[kMaxTileRows];  // of the biases, where the plan prunes
   AbsoluteScratch absolute_scratch_;
-  AlignedBuffer logits_, values_, sums_, raw_;
+  AlignedBuffer logits_, values_, sums_, moments_, raw_;
+  bool split_ = false;  // bias_.column() and row() belong to the logits
+  bool small_ = false;  // our own products, not the library's
+  TopKeys top_keys_;
+  ChannelRows channels_;
   alignas(64) float max_[kMaxTileRows];
+  alignas(64) float share_[kMaxTileRows];  // 1 / sum, once finished
   alignas(64) float rescale_[kMaxTileRows];
   // Visible keys of the rows of one Advance.
   int32_t begin_[kMaxTileRows], end_[kMaxTileRows];

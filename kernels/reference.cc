@@ -113,7 +113,11 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
         if (!std::isfinite(dot_size)) dot = kNaN;
         const double bias =
             biases.At(static_cast<int64_t>(h), i, j, &bias_size);
-        row.scores[j] = problem.scale * dot + bias + row.bias[j];
+        double logit = problem.scale * dot;
+        if (problem.softcap) {
+          logit = *problem.softcap * std::tanh(logit / *problem.softcap);
+        }
+        row.scores[j] = logit + bias + row.bias[j];
         *row.logit_size =
             std::max(*row.logit_size, std::abs(problem.scale) * dot_size +
                                           bias_size + std::abs(row.bias[j]));
@@ -122,27 +126,64 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
   }
 }
 
-// Softmax of one row's scores and its average of the values.
-void AverageRow(const TensorRef& value, int64_t b, int64_t kv_head,
-                const HeadRow& row) {
-  const int64_t keys = value.shape().rows, channels = value.shape().cols;
-  double max = -kInfinity, sum = 0;
-  bool broken = false;
-  for (int64_t j = 0; j < keys; ++j) {
-    broken |= std::isnan(row.scores[j]);
-    max = std::max(max, row.scores[j]);
+// Softmax over the finite ones of `scores`, a sink's logit beside them; weights
+// are 0 for the others. Returns the lse.
+double Softmax(const std::vector<double>& scores, double sink,
+               std::vector<double>* weights) {
+  weights->assign(scores.size(), 0);
+  double max = sink, sum = 0;
+  for (double s : scores) {
+    if (std::isnan(s)) {
+      for (size_t j = 0; j < scores.size(); ++j) {
+        if (scores[j] != -kInfinity) (*weights)[j] = kNaN;
+      }
+      return kNaN;
+    }
+    max = std::max(max, s);
   }
-  if (max == -kInfinity && !broken) return;  // sees no key
-  for (int64_t j = 0; j < keys; ++j) sum += std::exp(row.scores[j] - max);
-  *row.lse = broken ? kNaN : max + std::log(sum);
+  if (max == -kInfinity) return max;  // nothing to see
+  for (double s : scores) sum += std::exp(s - max);
+  sum += std::exp(sink - max);
+  for (size_t j = 0; j < scores.size(); ++j) {
+    (*weights)[j] = std::exp(scores[j] - max) / sum;
+  }
+  return max + std::log(sum);
+}
+
+// Softmax of one row's scores and its average of the values.
+void AverageRow(const AttentionProblem& problem, int64_t b, int64_t head,
+                const HeadRow& row) {
+  const TensorRef& value = problem.value;
+  const int64_t keys = value.shape().rows, channels = value.shape().cols;
+  const int64_t kv_head =
+      head / (problem.query.shape().heads / problem.key.shape().heads);
+  const double sink = problem.sinks.empty() ? -kInfinity : problem.sinks[head];
+  const std::vector<double> scores(row.scores, row.scores + keys);
+  std::vector<double> weights;
+  *row.lse = Softmax(scores, sink, &weights);
+  std::copy(weights.begin(), weights.end(), row.weights);
+  std::vector<std::vector<double>> values;
   for (int64_t j = 0; j < keys; ++j) {
-    if (row.scores[j] == -kInfinity) continue;
-    row.weights[j] = broken ? kNaN : std::exp(row.scores[j] - max) / sum;
-    const std::vector<double> v = Row(value, b, kv_head, j);
-    for (int64_t c = 0; c < channels; ++c) {
+    values.push_back(Row(value, b, kv_head, j));
+  }
+  for (int64_t c = 0; c < channels; ++c) {
+    std::vector<double> seen = scores;
+    if (!problem.value_mask.empty()) {
+      for (int64_t j = 0; j < keys; ++j) {
+        if (problem.value_mask[(b * keys + j) * channels + c] == 0) {
+          seen[j] = -kInfinity;
+        }
+      }
+      Softmax(seen, sink, &weights);
+      // Of a row that is no number, no channel is.
+      if (std::isnan(*row.lse)) row.output[c] = kNaN;
+    }
+    for (int64_t j = 0; j < keys; ++j) {
+      if (seen[j] == -kInfinity) continue;
+      const double v = values[j][c];
       // 0 * v: NaN from every v that is not finite, whatever its weight.
-      row.output[c] += row.weights[j] * v[c] + 0 * v[c];
-      *row.value_size = std::max(*row.value_size, std::abs(v[c]));
+      row.output[c] += weights[j] * v + 0 * v;
+      *row.value_size = std::max(*row.value_size, std::abs(v));
     }
   }
 }
@@ -180,7 +221,7 @@ absl::StatusOr<ReferenceAnswer> ReferenceAttention(
       }
       ScoreRows(problem, rules, item, i, heads);
       for (int64_t h = 0; h < q.heads; ++h) {
-        AverageRow(problem.value, b, h / (q.heads / k.heads), heads[h]);
+        AverageRow(problem, b, h, heads[h]);
       }
     }
   }

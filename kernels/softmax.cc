@@ -80,22 +80,31 @@ HWY_INLINE void ZeroColumns(float* row, int64_t begin, int64_t end) {
   if (c < end) StoreFirst(hn::Zero(d), d, row + c, end - c);
 }
 
+// exp(x) x, 0 where exp(x) is.
+HWY_INLINE Vector Moment(Lane d, Vector p, Vector x) {
+  return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(p, x));
+}
+
 // row := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
 // adds to the sum lanes.
-template <bool kBias>
+template <bool kBias, bool kMoments>
 HWY_INLINE void RowExp(float* HWY_RESTRICT row,
                        const float* HWY_RESTRICT column_bias, int64_t begin,
                        int64_t end, int64_t limit, float shift,
-                       float* HWY_RESTRICT sums) {
+                       float* HWY_RESTRICT sums, float* HWY_RESTRICT moments) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const Vector by = hn::Set(d, shift);
   Vector s0 = hn::Load(d, sums), s1 = hn::Zero(d);
+  Vector moment = hn::Zero(d);
   int64_t c = begin;
   for (; c + 2 * n <= end; c += 2 * n) {
-    const Vector p0 = Exp(d, hn::Add(Logit<kBias>(d, row, column_bias, c), by));
-    const Vector p1 =
-        Exp(d, hn::Add(Logit<kBias>(d, row, column_bias, c + n), by));
+    const Vector x0 = hn::Add(Logit<kBias>(d, row, column_bias, c), by);
+    const Vector x1 = hn::Add(Logit<kBias>(d, row, column_bias, c + n), by);
+    const Vector p0 = Exp(d, x0), p1 = Exp(d, x1);
+    if constexpr (kMoments) {
+      moment = hn::Add(moment, hn::Add(Moment(d, p0, x0), Moment(d, p1, x1)));
+    }
     hn::StoreU(p0, d, row + c);
     hn::StoreU(p1, d, row + c + n);
     s0 = hn::Add(s0, p0);
@@ -108,12 +117,17 @@ HWY_INLINE void RowExp(float* HWY_RESTRICT row,
     if constexpr (kBias) {
       x = hn::Add(x, LoadWithin(d, column_bias + c, end - c, limit - c));
     }
-    const Vector p = hn::IfThenElseZero(mask, Exp(d, hn::Add(x, by)));
+    x = hn::Add(x, by);
+    const Vector p = hn::IfThenElseZero(mask, Exp(d, x));
+    if constexpr (kMoments) moment = hn::Add(moment, Moment(d, p, x));
     StoreFirst(p, d, row + c, limit - c);
     s1 = hn::Add(s1, p);
   }
   ZeroColumns(row, std::min(c, limit), limit);
   hn::Store(hn::Add(s0, s1), d, sums);
+  if constexpr (kMoments) {
+    hn::Store(hn::Add(hn::Load(d, moments), moment), d, moments);
+  }
 }
 
 HWY_INLINE float ScalarExp(float x) {
@@ -121,7 +135,24 @@ HWY_INLINE float ScalarExp(float x) {
   return hn::GetLane(Exp(d, hn::Set(d, x)));
 }
 
-template <bool kBias>
+// Raises the reference of a row's sums, and of its moments if any, to `high`.
+HWY_INLINE float Raise(float high, float* max, float* sums, float* moments) {
+  float factor = 1;
+  if (*max != kMinusInfinity) {
+    const float step = *max - high;
+    factor = ScalarExp(step);
+    for (int l = 0; l < kSumLanes; ++l) {
+      if (moments != nullptr) {
+        moments[l] = factor == 0 ? 0 : factor * (moments[l] + step * sums[l]);
+      }
+      sums[l] *= factor;
+    }
+  }
+  *max = high;
+  return factor;
+}
+
+template <bool kBias, bool kMoments>
 bool UpdateRows(const SoftmaxTile& tile) {
   bool any = false;
   const int64_t columns = tile.columns > 0 ? tile.columns : tile.stride;
@@ -140,26 +171,72 @@ bool UpdateRows(const SoftmaxTile& tile) {
         RowMax<kBias>(row, tile.column_bias, begin, end, columns) + row_bias;
     float* sums = tile.sums + r * kSumLanes;
     float& max = tile.max[r];
+    float* moments = kMoments ? tile.moments + r * kSumLanes : nullptr;
     if (high > max + kRescaleStep) {
-      if (max != kMinusInfinity) {
-        const float factor = ScalarExp(max - high);
-        tile.rescale[r] = factor;
-        for (int l = 0; l < kSumLanes; ++l) sums[l] *= factor;
-        any = true;
-      }
-      max = high;
+      any |= max != kMinusInfinity;
+      tile.rescale[r] = Raise(high, &max, sums, moments);
     }
     // All visible logits are -inf so far: any finite reference gives zeros.
     const float reference = max == kMinusInfinity ? 0.0f : max;
-    RowExp<kBias>(row, tile.column_bias, begin, end, columns,
-                  row_bias - reference, sums);
+    RowExp<kBias, kMoments>(row, tile.column_bias, begin, end, columns,
+                            row_bias - reference, sums, moments);
   }
   return any;
 }
 
 bool UpdateSoftmaxImpl(const SoftmaxTile& tile) {
-  return tile.column_bias != nullptr ? UpdateRows<true>(tile)
-                                     : UpdateRows<false>(tile);
+  const bool bias = tile.column_bias != nullptr;
+  if (tile.moments != nullptr) {
+    return bias ? UpdateRows<true, true>(tile) : UpdateRows<false, true>(tile);
+  }
+  return bias ? UpdateRows<true, false>(tile) : UpdateRows<false, false>(tile);
+}
+
+float AddSinkImpl(float logit, float* max, float* sums, float* moments) {
+  float factor = 1;
+  if (logit > *max) {
+    const bool first = *max == kMinusInfinity;
+    factor = Raise(logit, max, sums, moments);
+    if (first) factor = 0;
+  }
+  if (logit != kMinusInfinity) sums[0] += ScalarExp(logit - *max);
+  return factor;
+}
+
+template <bool kBias>
+void AddRowWeights(const SoftmaxTile& tile, const float* share,
+                   float* HWY_RESTRICT sums) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const Vector low = hn::Set(d, kMinusInfinity);
+  for (int r = 0; r < tile.rows; ++r) {
+    const float* row = tile.logits + static_cast<int64_t>(r) * tile.stride;
+    const int64_t begin = tile.begin ? tile.begin[r] : 0;
+    const int64_t end = tile.end ? tile.end[r] : tile.stride;
+    const float row_bias = kBias ? tile.row_bias[r] : 0.0f;
+    const float max = tile.max[r] == kMinusInfinity ? 0.0f : tile.max[r];
+    const Vector by = hn::Set(d, row_bias - max), part = hn::Set(d, share[r]);
+    for (int64_t c = begin; c < end; c += n) {
+      Vector x = LoadFirst(d, row + c, end - c);
+      if constexpr (kBias) {
+        x = hn::Add(x, LoadFirst(d, tile.column_bias + c, end - c));
+      }
+      const Vector weight = hn::IfThenZeroElse(
+          hn::Eq(x, low), hn::Mul(Exp(d, hn::Add(x, by)), part));
+      const Vector sum = LoadFirst(d, sums + c, end - c);
+      StoreFirst(hn::Add(sum, weight), d, sums + c, end - c);
+    }
+  }
+}
+
+void AddWeightsImpl(const SoftmaxTile& tile, const float* share, float* sums) {
+  tile.column_bias != nullptr ? AddRowWeights<true>(tile, share, sums)
+                              : AddRowWeights<false>(tile, share, sums);
+}
+
+float SumLanesImpl(const float* lanes) {
+  const Lane d;
+  return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
 }
 
 void ScaleRowsImpl(float* HWY_RESTRICT values, int rows, int64_t dim,
@@ -224,6 +301,9 @@ HWY_AFTER_NAMESPACE();
 namespace attnd {
 
 HWY_EXPORT(UpdateSoftmaxImpl);
+HWY_EXPORT(AddSinkImpl);
+HWY_EXPORT(AddWeightsImpl);
+HWY_EXPORT(SumLanesImpl);
 HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(NormaliseRowImpl);
 HWY_EXPORT(WeightsFromLogitsImpl);
@@ -231,6 +311,15 @@ HWY_EXPORT(VectorTargetImpl);
 
 bool UpdateSoftmax(const SoftmaxTile& tile) {
   return HWY_DYNAMIC_DISPATCH(UpdateSoftmaxImpl)(tile);
+}
+float AddSink(float logit, float* max, float* sums, float* moments) {
+  return HWY_DYNAMIC_DISPATCH(AddSinkImpl)(logit, max, sums, moments);
+}
+void AddWeights(const SoftmaxTile& tile, const float* share, float* sums) {
+  HWY_DYNAMIC_DISPATCH(AddWeightsImpl)(tile, share, sums);
+}
+float SumLanes(const float* lanes) {
+  return HWY_DYNAMIC_DISPATCH(SumLanesImpl)(lanes);
 }
 void ScaleRows(float* values, int rows, int64_t dim, const float* factor) {
   HWY_DYNAMIC_DISPATCH(ScaleRowsImpl)(values, rows, dim, factor);

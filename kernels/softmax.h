@@ -37,6 +37,9 @@ struct SoftmaxTile {
   // State: max starts at -inf, sums [rows, kSumLanes] at 0.
   float* max = nullptr;
   float* sums = nullptr;
+  // With them, sum of exp(x) x over the same x = logit + bias - max, for the
+  // entropy: [rows, kSumLanes], start at 0; null = not wanted.
+  float* moments = nullptr;
   // Out: factor by which earlier output of the row must be multiplied.
   float* rescale = nullptr;
 };
@@ -46,6 +49,18 @@ struct SoftmaxTile {
 // row that sees nothing keeps its state and gets factor 1. A NaN logit makes
 // the row's sum NaN. Does not allocate; thread-safe for distinct rows.
 bool UpdateSoftmax(const SoftmaxTile& tile);
+
+// Takes a logit that belongs to no key into the state of one row: its sum and,
+// if that rises, its maximum. Returns the factor by which earlier output of the
+// row must be multiplied. `moments` may be null. -inf changes nothing.
+float AddSink(float logit, float* max, float* sums, float* moments);
+
+// sums[c] += weight of column c, over the tile's rows, with the state that
+// UpdateSoftmax left and share[r] = 1 / sum of the row (0 if that is 0).
+void AddWeights(const SoftmaxTile& tile, const float* share, float* sums);
+
+// Sum of the lanes of one row.
+float SumLanes(const float* lanes);
 
 // rows[r, 0..dim) *= factor[r] for rows with factor != 1; row stride dim.
 void ScaleRows(float* values, int rows, int64_t dim, const float* factor);

@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 
 namespace attnd::testing {
 namespace {
@@ -28,13 +29,22 @@ std::string Differs(absl::string_view what, int64_t row, int64_t element,
                       std::abs(expected - got), " over ", bound);
 }
 
-// One row of one tensor: finite elements within `bound`, the others the same.
+// Half a unit in the last place of a value; 0 in f32, whose bounds have room.
+double HalfUlp(DType dtype, double value) {
+  if (dtype == DType::kF32 || !(std::abs(value) > 0)) return 0;
+  const bool bf16 = dtype == DType::kBF16;
+  const int exponent = std::max(std::ilogb(value), bf16 ? -126 : -14);
+  return std::ldexp(1.0, exponent - (bf16 ? 8 : 11));
+}
+
+// One row of one tensor: finite elements within `error`, the others the same.
 // Where `loose`, a NaN may stand for any number.
 std::string CompareRow(absl::string_view what, int64_t row, const float* answer,
-                       const double* reference, int64_t count, double bound,
-                       bool loose) {
+                       const double* reference, int64_t count, double error,
+                       bool loose, DType dtype = DType::kF32) {
   for (int64_t c = 0; c < count; ++c) {
     const double expected = reference[c], got = answer[c];
+    const double bound = error + HalfUlp(dtype, std::abs(expected) + error);
     if (std::isnan(expected) ? std::isnan(got)
         : loose && std::isnan(got) && std::isfinite(expected)
             ? true
@@ -65,7 +75,24 @@ std::string CompareBytes(absl::string_view what, const std::vector<float>& a,
 Answer UnwrittenAnswer(const Plan& plan) {
   const OutputSet& wanted = plan.problem().outputs;
   Answer answer;
-  if (wanted.output) answer.output.assign(plan.output_elements(), kUnwritten);
+  const bool half = plan.problem().output_dtype != DType::kF32;
+  if (wanted.output && half) {
+    answer.halves.assign(plan.output_elements(), 0x7bcd);
+  } else if (wanted.output) {
+    answer.output.assign(plan.output_elements(), kUnwritten);
+  }
+  if (wanted.entropy) answer.entropy.assign(plan.lse_elements(), kUnwritten);
+  if (wanted.key_mass) {
+    answer.key_mass.assign(plan.key_mass_elements(), kUnwritten);
+    answer.key_sums.assign(plan.key_mass_elements(), 0);
+  }
+  if (wanted.top_k > 0) {
+    answer.top_rows.assign(plan.top_elements(), -7);
+    answer.top_weights.assign(plan.top_elements(), kUnwritten);
+    if (plan.problem().key_time.kind() != TimeAxis::Kind::kPositions) {
+      answer.top_times.assign(plan.top_elements(), -7);
+    }
+  }
   if (wanted.lse) answer.lse.assign(plan.lse_elements(), kUnwritten);
   if (wanted.scores) answer.scores.assign(plan.score_elements(), kUnwritten);
   if (wanted.weights) answer.weights.assign(plan.score_elements(), kUnwritten);
@@ -74,9 +101,16 @@ Answer UnwrittenAnswer(const Plan& plan) {
 
 OutputBuffers BuffersOf(Answer& answer) {
   return {.output = absl::MakeSpan(answer.output),
+          .halves = absl::MakeSpan(answer.halves),
           .lse = absl::MakeSpan(answer.lse),
           .scores = absl::MakeSpan(answer.scores),
-          .weights = absl::MakeSpan(answer.weights)};
+          .weights = absl::MakeSpan(answer.weights),
+          .entropy = absl::MakeSpan(answer.entropy),
+          .top_rows = absl::MakeSpan(answer.top_rows),
+          .top_weights = absl::MakeSpan(answer.top_weights),
+          .top_times = absl::MakeSpan(answer.top_times),
+          .key_mass = absl::MakeSpan(answer.key_mass),
+          .key_sums = absl::MakeSpan(answer.key_sums)};
 }
 
 Workspace& ThisThreadsWorkspace() {
@@ -96,6 +130,13 @@ absl::StatusOr<Answer> Run(const AttentionProblem& problem,
   absl::Status status =
       RunAll(*plan, ThisThreadsWorkspace(), BuffersOf(answer));
   if (!status.ok()) return status;
+  if (!answer.halves.empty()) {
+    answer.output.resize(answer.halves.size());
+    FloatsFromHalves(problem.output_dtype,
+                     reinterpret_cast<const char*>(answer.halves.data()),
+                     static_cast<int64_t>(answer.halves.size()),
+                     answer.output.data());
+  }
   return answer;
 }
 
@@ -158,7 +199,8 @@ std::string Compare(const ProblemSpec& spec, const Answer& answer,
                                      [](double v) { return std::isnan(v); });
       why = CompareRow("output", r, &output[r * spec.value_dim], expected,
                        spec.value_dim,
-                       kOutputError * growth * reference.value_size[r], loose);
+                       kOutputError * growth * reference.value_size[r], loose,
+                       spec.output_dtype);
     }
     const double bound = kScoreError * growth * DotGrowth(spec.dim);
     if (why.empty() && !answer.lse.empty()) {
@@ -185,6 +227,10 @@ std::string CompareBits(const Answer& a, const Answer& b) {
   if (why.empty()) why = CompareBytes("lse", a.lse, b.lse);
   if (why.empty()) why = CompareBytes("scores", a.scores, b.scores);
   if (why.empty()) why = CompareBytes("weights", a.weights, b.weights);
+  if (why.empty()) why = CompareBytes("entropy", a.entropy, b.entropy);
+  if (why.empty()) why = CompareBytes("key_mass", a.key_mass, b.key_mass);
+  if (why.empty()) why = CompareBytes("top", a.top_weights, b.top_weights);
+  if (why.empty() && a.top_rows != b.top_rows) why = "top_rows";
   return why;
 }
 

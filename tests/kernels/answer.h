@@ -16,7 +16,11 @@ namespace attnd::testing {
 
 // What the kernels wrote; `output` in the query's layout.
 struct Answer {
-  std::vector<float> output, lse, scores, weights;
+  std::vector<float> output, lse, scores, weights;  // 16-bit output converted
+  std::vector<float> entropy = {}, key_mass = {}, top_weights = {};
+  std::vector<int64_t> top_rows = {}, top_times = {};
+  std::vector<uint16_t> halves = {};  // the output's bits where it has 16
+  std::vector<uint64_t> key_sums = {};
 };
 
 inline constexpr OutputSet kAllOutputs = {

@@ -193,6 +193,8 @@ ProblemSpec Unpacked(const ProblemSpec& spec, int64_t n) {
   one.key_ticks = Part(spec.key_ticks, k0, k1);
   one.key_real = Part(spec.key_real, k0, k1);
   one.key_validity = Part(spec.key_validity, k0, k1);
+  one.value_mask =
+      Part(spec.value_mask, k0 * spec.value_dim, k1 * spec.value_dim);
   return one;
 }
 

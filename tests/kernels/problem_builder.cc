@@ -143,6 +143,9 @@ std::string ProblemSpec::Describe() const {
   if (!query_offsets.empty()) {
     absl::StrAppend(&text, " packed ", query_offsets.size() - 1);
   }
+  if (softcap) absl::StrAppend(&text, " softcap ", *softcap);
+  if (!sinks.empty()) absl::StrAppend(&text, " sinks");
+  if (!value_mask.empty()) absl::StrAppend(&text, " value mask");
   if (!query_lengths.empty()) absl::StrAppend(&text, " query_lengths");
   if (!key_lengths.empty()) absl::StrAppend(&text, " key_lengths");
   if (!key_validity.empty()) absl::StrAppend(&text, " validity");
@@ -192,12 +195,13 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
   std::vector<Tensor> tensors = {
       {&problem.query, &owned.query_, &spec.query, spec.query_layout, q,
        spec.dtype},
-      {&problem.key, &owned.key_, &spec.key, spec.key_layout, k, spec.dtype},
+      {&problem.key, &owned.key_, &spec.key, spec.key_layout, k,
+       spec.key_dtype.value_or(spec.dtype)},
       {&problem.value, &owned.value_, &spec.value, spec.value_layout, v,
-       spec.dtype}};
+       spec.value_dtype.value_or(spec.dtype)}};
   if (spec.bias_shape != Shape4{}) {
-    tensors.push_back({&problem.bias, &owned.bias_, &spec.bias, Layout::kBHLD,
-                       spec.bias_shape, DType::kF32});
+    tensors.push_back({&problem.bias, &owned.bias_, &spec.bias,
+                       spec.bias_layout, spec.bias_shape, spec.bias_dtype});
   }
   if (!spec.query_clock.empty()) {
     tensors.push_back(
@@ -275,6 +279,12 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
                   .key_offsets = owned.key_offsets_,
                   .key_validity = owned.validity_,
                   .key_ranges = spec.key_ranges};
+  owned.sinks_ = spec.sinks;
+  owned.value_mask_ = spec.value_mask;
+  problem.sinks = owned.sinks_;
+  problem.value_mask = owned.value_mask_;
+  problem.softcap = spec.softcap;
+  problem.output_dtype = spec.output_dtype;
   problem.scale = spec.scale;
   return owned;
 }

@@ -56,6 +56,9 @@ struct ProblemSpec {
   Layout key_layout = Layout::kBHLD;
   Layout value_layout = Layout::kBHLD;
   DType dtype = DType::kF32;
+  // Of one tensor, where it differs.
+  std::optional<DType> key_dtype, value_dtype;
+  DType output_dtype = DType::kF32;
   std::vector<float> query, key, value;
 
   // Times per item when they hold batch rows, else shared.
@@ -82,7 +85,13 @@ struct ProblemSpec {
 
   Shape4 bias_shape;
   std::vector<float> bias;
+  DType bias_dtype = DType::kF32;
+  Layout bias_layout = Layout::kBHLD;
   float scale = 1;
+  std::optional<float> softcap;
+  std::vector<float> sinks;
+  std::vector<char> value_mask;
+  int64_t top_k = 0;  // where it is asked for
 
   void SetLayouts(Layout layout);
   // Random normal query, key and value.
@@ -110,7 +119,8 @@ class OwnedProblem {
   std::vector<char> query_clock_, key_clock_, gates_;
   std::vector<int64_t> query_lengths_, key_lengths_;
   std::vector<int64_t> query_offsets_, key_offsets_;
-  std::vector<char> validity_;
+  std::vector<char> validity_, value_mask_;
+  std::vector<float> sinks_;
 };
 
 // Bits of the nearest bf16 or f16 (ties to even).

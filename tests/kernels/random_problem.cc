@@ -252,6 +252,29 @@ ProblemSpec RandomMaskedProblem(uint64_t seed, const RandomLimits& limits) {
     spec.query_offsets = RandomOffsets(random, items, spec.queries);
     spec.key_offsets = RandomOffsets(random, items, spec.keys);
   }
+  const auto dtype = [&] {
+    return random.Pick(
+        std::vector<DType>{DType::kF32, DType::kBF16, DType::kF16});
+  };
+  spec.dtype = dtype();
+  spec.key_dtype = dtype();
+  spec.value_dtype = dtype();
+  spec.bias_dtype = dtype();
+  if (random.Coin()) spec.output_dtype = dtype();
+  if (random.Coin()) spec.bias_layout = Layout::kBLHD;
+  if (random.Integer(0, 3) == 0) {
+    spec.softcap = static_cast<float>(std::exp(5 * random.Uniform()));
+  }
+  if (random.Integer(0, 3) == 0) {
+    spec.sinks = random.Normals(spec.query_heads, 3);
+    if (random.Coin()) spec.sinks[0] = kMinusInfinity;
+  }
+  if (random.Integer(0, 4) == 0) {
+    const int64_t share = random.Integer(2, 20);
+    for (int64_t e = 0; e < spec.batch * spec.keys * spec.value_dim; ++e) {
+      spec.value_mask.push_back(random.Integer(0, share) == 0);
+    }
+  }
   // Keys of the future are visible under most of these.
   if (spec.encoding) {
     for (BiasTerm& bias : spec.encoding->biases) {

@@ -19,8 +19,9 @@ struct RandomLimits {
 // A problem that Plan::Make takes.
 ProblemSpec RandomProblem(uint64_t seed, const RandomLimits& limits = {});
 
-// The same with every mask that there is: causality by index, windows in keys,
-// prefix, ranges of time, packed items.
+// The same with everything else that there is: causality by index, windows in
+// keys, prefix, ranges of time, packed items, sinks, softcap, value masks, a
+// dtype per tensor.
 ProblemSpec RandomMaskedProblem(uint64_t seed, const RandomLimits& limits = {});
 
 // Random times of `kind` for all rows, irregular and with ties. Ticks are ns

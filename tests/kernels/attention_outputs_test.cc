@@ -1,0 +1,261 @@
+// Entropy, weight received by keys, and the largest weights: against the
+// weights of the double reference, alone and together, in any order of units.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "kernels/attention.h"
+#include "tests/kernels/answer.h"
+#include "tests/kernels/problem_builder.h"
+#include "tests/kernels/random_problem.h"
+
+namespace attnd::testing {
+namespace {
+
+using Kind = TimeAxis::Kind;
+
+constexpr RandomLimits kLimits = {.pairs = 20'000, .max_rows = 300};
+constexpr int kTrials = kSanitized ? 30 : 150;
+
+double Growth(const ReferenceAnswer& reference, int64_t row) {
+  return std::max(1.0, reference.logit_size[row] / 8);
+}
+
+std::string CompareEntropy(const Answer& answer,
+                           const ReferenceAnswer& reference, int64_t keys) {
+  for (size_t r = 0; r < answer.entropy.size(); ++r) {
+    double expected = 0;
+    for (int64_t j = 0; j < keys; ++j) {
+      const double w = reference.weights[r * keys + j];
+      if (w != 0) expected -= w * std::log(w);
+    }
+    const double got = answer.entropy[r];
+    if (std::isnan(expected) ? std::isnan(got)
+                             : std::abs(got - expected) <=
+                                   kEntropyError * Growth(reference, r)) {
+      continue;
+    }
+    return absl::StrCat("entropy of row ", r, ": ", got, ", expected ",
+                        expected);
+  }
+  return "";
+}
+
+std::string CompareMass(const ProblemSpec& spec, const Answer& answer,
+                        const ReferenceAnswer& reference) {
+  for (int64_t bh = 0; bh < spec.batch * spec.query_heads; ++bh) {
+    for (int64_t j = 0; j < spec.keys; ++j) {
+      double expected = 0, bound = 1e-12;
+      for (int64_t i = 0; i < spec.queries; ++i) {
+        const int64_t row = bh * spec.queries + i;
+        expected += reference.weights[row * spec.keys + j];
+        if (reference.scores[row * spec.keys + j] == -INFINITY) continue;
+        bound += kScoreError * Growth(reference, row);
+      }
+      const double got = answer.key_mass[bh * spec.keys + j];
+      if (std::isnan(expected) ? std::isnan(got)
+                               : std::abs(got - expected) <= bound) {
+        continue;
+      }
+      return absl::StrCat("mass of key ", j, ": ", got, ", expected ", expected,
+                          " within ", bound);
+    }
+  }
+  return "";
+}
+
+// Each listed key is the k-th largest, as far as the contract can tell.
+std::string CompareTop(const ProblemSpec& spec, const Answer& answer,
+                       const ReferenceAnswer& reference, int64_t top) {
+  for (size_t r = 0; r < reference.lse.size(); ++r) {
+    const double* weights = &reference.weights[r * spec.keys];
+    const double* scores = &reference.scores[r * spec.keys];
+    std::vector<double> sorted;
+    for (int64_t j = 0; j < spec.keys; ++j) {
+      if (scores[j] != -INFINITY) sorted.push_back(weights[j]);
+    }
+    std::sort(sorted.rbegin(), sorted.rend());
+    const double bound = kScoreError * Growth(reference, r);
+    std::vector<int64_t> listed;
+    for (int64_t k = 0; k < top; ++k) {
+      const int64_t row = answer.top_rows[r * top + k];
+      const double got = answer.top_weights[r * top + k];
+      const std::string where =
+          absl::StrCat("row ", r, " place ", k, ": key ", row, " of ", got);
+      if (k >= static_cast<int64_t>(sorted.size())) {
+        if (row == -1 && got == 0) continue;
+        return absl::StrCat(where, ", expected none");
+      }
+      if (row < 0 || row >= spec.keys || scores[row] == -INFINITY) {
+        return absl::StrCat(where, ", which is not visible");
+      }
+      if (!(std::abs(got - sorted[k]) <= bound) ||
+          !(std::abs(got - weights[row]) <= bound)) {
+        return absl::StrCat(where, ", expected ", sorted[k], " of ",
+                            weights[row]);
+      }
+      listed.push_back(row);
+    }
+    std::sort(listed.begin(), listed.end());
+    if (std::adjacent_find(listed.begin(), listed.end()) != listed.end()) {
+      return absl::StrCat("row ", r, " lists a key twice");
+    }
+  }
+  return "";
+}
+
+TEST(AttentionOutputs, RandomProblemsKeepTheContract) {
+  for (uint64_t seed = 1; seed <= kTrials; ++seed) {
+    const ProblemSpec spec = RandomMaskedProblem(seed, kLimits);
+    const ReferenceAnswer reference = Reference(spec);
+    Random random(seed);
+    const int64_t top = random.Integer(1, random.Coin() ? 5 : spec.keys + 3);
+    const Answer answer = RunSpec(
+        spec,
+        {.output = true, .entropy = true, .key_mass = true, .top_k = top});
+    ASSERT_EQ(Compare(spec, answer, reference), "") << spec.Describe();
+    ASSERT_EQ(CompareEntropy(answer, reference, spec.keys), "")
+        << spec.Describe();
+    ASSERT_EQ(CompareMass(spec, answer, reference), "") << spec.Describe();
+    ASSERT_EQ(CompareTop(spec, answer, reference, top), "") << spec.Describe();
+  }
+}
+
+TEST(AttentionOutputs, EachAloneHasTheBytesOfAllTogether) {
+  for (uint64_t seed = 500; seed < 500 + kTrials / 5; ++seed) {
+    const ProblemSpec spec = RandomMaskedProblem(seed, kLimits);
+    const Answer all = RunSpec(spec, {.output = true,
+                                      .lse = true,
+                                      .scores = true,
+                                      .weights = true,
+                                      .entropy = true,
+                                      .key_mass = true,
+                                      .top_k = 3});
+    const auto alone = [&](OutputSet outputs) {
+      outputs.output = false;
+      return RunSpec(spec, outputs);
+    };
+    Answer parts;
+    parts.output = RunSpec(spec, {.output = true}).output;
+    parts.lse = alone({.lse = true}).lse;
+    parts.scores = alone({.scores = true}).scores;
+    parts.weights = alone({.weights = true}).weights;
+    parts.entropy = alone({.entropy = true}).entropy;
+    parts.key_mass = alone({.key_mass = true}).key_mass;
+    const Answer top = alone({.top_k = 3});
+    parts.top_rows = top.top_rows;
+    parts.top_weights = top.top_weights;
+    ASSERT_EQ(CompareBits(all, parts), "") << spec.Describe();
+  }
+}
+
+// Equal logits everywhere.
+ProblemSpec Even(int64_t queries, int64_t keys) {
+  ProblemSpec spec;
+  spec.queries = queries;
+  spec.keys = keys;
+  spec.dim = spec.value_dim = 1;
+  spec.query.assign(queries, 0);
+  spec.key.assign(keys, 1);
+  spec.value.assign(keys, 1);
+  return spec;
+}
+
+TEST(AttentionOutputs, EvenWeightsInClosedForm) {
+  for (int64_t keys : {1, 5, 64, 300, 8192}) {
+    ProblemSpec spec = Even(130, keys);
+    const Answer answer = RunSpec(
+        spec, {.output = false, .entropy = true, .key_mass = true, .top_k = 4});
+    for (float h : answer.entropy) ASSERT_NEAR(h, std::log(keys), 1e-5);
+    for (float m : answer.key_mass) ASSERT_NEAR(m * keys, 130, 1e-3);
+    for (int64_t r = 0; r < 130; ++r) {
+      for (int64_t k = 0; k < 4; ++k) {
+        // Ties: the smaller index first.
+        ASSERT_EQ(answer.top_rows[r * 4 + k], k < keys ? k : -1);
+      }
+    }
+  }
+}
+
+TEST(AttentionOutputs, TopKeysBringTheirTimes) {
+  ProblemSpec spec = Even(2, 3);
+  spec.query = {1, -1};
+  spec.key = {1, 3, 2};
+  spec.kind = Kind::kTicks;
+  spec.query_ticks = {60, 70};
+  spec.key_ticks = {50, 10, 65};
+  spec.causal = true;
+  const Answer ticks = RunSpec(spec, {.output = false, .top_k = 3});
+  EXPECT_EQ(ticks.top_rows, (std::vector<int64_t>{1, 0, -1, 0, 2, 1}));
+  EXPECT_EQ(ticks.top_times, (std::vector<int64_t>{10, 50, 0, 50, 65, 10}));
+  EXPECT_EQ(ticks.top_weights[2], 0);
+  spec.kind = Kind::kReal;
+  spec.query_real = {60, 70};
+  spec.key_real = {50.5, 10.25, 65};
+  const Answer real = RunSpec(spec, {.output = false, .top_k = 1});
+  double time;
+  std::memcpy(&time, real.top_times.data(), sizeof(time));
+  EXPECT_EQ(time, 10.25);
+}
+
+TEST(AttentionOutputs, AKeySeenByARowThatIsNoNumberReceivesNone) {
+  ProblemSpec spec = Even(3, 3);
+  spec.causal = true;
+  spec.query[1] = std::numeric_limits<float>::quiet_NaN();
+  const Answer answer =
+      RunSpec(spec, {.output = false, .entropy = true, .key_mass = true});
+  EXPECT_TRUE(std::isnan(answer.key_mass[0]));
+  EXPECT_TRUE(std::isnan(answer.key_mass[1]));
+  EXPECT_NEAR(answer.key_mass[2], 1 / 3.0, 1e-6);
+  EXPECT_EQ(answer.entropy[0], 0);
+  EXPECT_TRUE(std::isnan(answer.entropy[1]));
+}
+
+// Units of several heads and tiles, in any order, on two workspaces.
+TEST(AttentionOutputs, AnyOrderOfUnitsGivesTheSameBytes) {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.query_heads = 4;
+  spec.kv_heads = 2;
+  spec.queries = spec.keys = 1200;
+  spec.dim = spec.value_dim = 64;
+  Random random(41);
+  spec.Fill(random);
+  spec.causal = true;
+  const auto owned = OwnedProblem::Build(spec);
+  AttentionProblem problem = owned->problem();
+  problem.outputs = {
+      .output = true, .entropy = true, .key_mass = true, .top_k = 5};
+  const auto plan = Plan::Make(problem);
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  ASSERT_GE(plan->units().size(), 6u);
+  Answer in_order = UnwrittenAnswer(*plan);
+  ASSERT_TRUE(RunAll(*plan, ThisThreadsWorkspace(), BuffersOf(in_order)).ok());
+  const auto other = Workspace::Create();
+  ASSERT_TRUE(other.ok());
+  std::vector<int64_t> order(plan->units().size());
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i-- > 1;) {
+    std::swap(order[i], order[random.Integer(0, static_cast<int64_t>(i))]);
+  }
+  Answer shuffled = UnwrittenAnswer(*plan);
+  for (int64_t unit : order) {
+    Workspace& workspace = random.Coin() ? **other : ThisThreadsWorkspace();
+    ASSERT_TRUE(RunUnit(*plan, unit, workspace, BuffersOf(shuffled)).ok());
+  }
+  FillEmptyRows(*plan, BuffersOf(shuffled));
+  FinishKeyMass(*plan, BuffersOf(shuffled));
+  EXPECT_EQ(CompareBits(in_order, shuffled), "");
+  EXPECT_LE((*other)->scratch_bytes(), plan->workspace_bytes());
+}
+
+}  // namespace
+}  // namespace attnd::testing
