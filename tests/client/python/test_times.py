@@ -182,12 +182,12 @@ def test_both_axes_are_of_one_kind():
 def test_instants_beyond_nanoseconds_go_in_a_coarser_unit():
     far = times(np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[s]"), "far")
     near = times(UTC, "near")
-    first, second = common(far, near, ("far", "near"))
+    first, second = common([far, near], ["far", "near"])
     assert first.unit == second.unit == "us"
     assert second.values.tolist() == (NS // 1000).tolist()
     finer = times(NS + 1, "near", time_unit="ns")
     with pytest.raises(ValueError, match="near: ns do not fit"):
-        common(far, finer, ("far", "near"))
+        common([far, finer], ["far", "near"])
 
 
 @pytest.mark.parametrize("unit", ["D", "h", "m", "W", "M", "Y"])

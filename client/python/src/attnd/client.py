@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import Any, Callable, Iterable, Iterator, Optional, Sequence, Tuple, Union
+from dataclasses import replace
+from typing import (
+    Any,
+    Callable,
+    Iterable,
+    Iterator,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import grpc
 
-from attnd import base
+from attnd import base, ragged, sharded
+from attnd import series as series_functions
 from attnd.channel import Settings
+from attnd.durations import Duration
 from attnd.forking import gate
 from attnd.errors import AttndError, Cancelled, DeadlineExceeded, NotServed, from_rpc
 from attnd.request import Request, request
@@ -232,6 +245,173 @@ class Client(base.Base):
         connection is made anew and what had no answer is sent again.
         """
         return run_stream(self, requests, max_in_flight, ordered)
+
+    def attend_ragged(
+        self,
+        queries: Sequence[Any],
+        keys: Sequence[Any],
+        values: Sequence[Any],
+        **options: Any,
+    ) -> List[Attention]:
+        """Attention of sequences of different lengths, in one call.
+
+        queries, keys, values    lists of arrays [L, D], or [H, L, D] with heads
+        query_times, key_times   lists of times [L], or none
+        options                  as of attnd.request, for all sequences
+
+        One answer for each sequence, of its own lengths. The sequences are padded
+        to the longest, so put sequences of like lengths together.
+        """
+        made = ragged.ragged_request(queries, keys, values, **options)
+        return ragged.split(self.send(made), queries, keys)
+
+    def attend_sharded(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        *,
+        key_chunk: int,
+        endpoints: Optional[Sequence[Union[str, "Client"]]] = None,
+        **options: Any,
+    ) -> Attention:
+        """Attention over more keys than one call, or one machine, can take.
+
+        Keys are cut into pieces of `key_chunk` rows that are computed in parallel
+        by `endpoints` (clients or addresses; None: this client, which balances
+        over its own) and merged by their lse: the answer of one pass over all
+        keys, within its accuracy. It has `output` and `lse`, in float32, and the
+        statistics of all calls added up.
+
+        Arguments are those of attnd.request, except what looks at all keys at
+        once: gates, prefix, window_keys, lengths, offsets, causal="index", linear
+        attention, other outputs; and encodings whose query temperature counts
+        keys.
+        """
+        makers = sharded.shards(query, key, value, key_chunk, **options)
+        own = [
+            self._towards(endpoint)
+            for endpoint in endpoints or ()
+            if isinstance(endpoint, str)
+        ]
+        clients = [*own, *(e for e in endpoints or () if isinstance(e, Client))]
+        try:
+            pieces = sharded.send_all(clients or [self], makers)
+        finally:
+            for client in own:
+                client.close()
+        return sharded.merged(pieces, options.get("layout", "bhld"))
+
+    def _towards(self, endpoint: str) -> "Client":
+        client = Client.__new__(Client)
+        client._adopt(replace(self.settings, endpoints=endpoint))
+        return client
+
+    def interpolate(
+        self,
+        series: Any,
+        at: Any = None,
+        *,
+        encoding: series_functions.Encodings,
+        weights: series_functions.Weights = None,
+        trend: int = 2,
+        causal: bool = False,
+        window: Optional[Duration] = None,
+        naive: Optional[str] = None,
+    ) -> Any:
+        """Estimates of a pandas series (or of each column of a frame) at any times.
+
+        at        a DatetimeIndex, or a frequency ("7D") from the first to the last
+                  time; None: the series itself with its missing values filled
+        encoding  a configured one, or several for passes over what is left over:
+                  a wide one finds the seasons, a narrow one the level nearby
+        weights   how much each timed block of the encoding counts, for example
+                  one number per rotation plane; a list of such lists (or None)
+                  with several encodings; None: 8, 4, 2, ...
+        trend     degree of the polynomial that is taken out first; -1: none
+        causal    only samples at or before the wanted time weigh in (the trend is
+                  still that of all)
+        window    no samples further away than that: "90d"
+        naive     the zone of an index without one
+
+        Missing values (NaN) take no part. NaN comes back where no sample is seen.
+        """
+        return series_functions.interpolate(
+            self,
+            series,
+            at,
+            encoding=encoding,
+            weights=weights,
+            trend=trend,
+            causal=causal,
+            window=window,
+            naive=naive,
+        )
+
+    def leave_one_out(
+        self,
+        series: Any,
+        *,
+        encoding: series_functions.Encodings,
+        weights: series_functions.Weights = None,
+        trend: int = 2,
+        causal: bool = False,
+        window: Optional[Duration] = None,
+        naive: Optional[str] = None,
+        hide: Any = None,
+    ) -> Any:
+        """What the other samples say about each sample; as interpolate().
+
+        A sample's own time is hidden from it, and the samples marked in `hide`
+        (bool, like the series) are hidden from all. Without `causal` later samples
+        weigh in like earlier ones.
+        """
+        return series_functions.leave_one_out(
+            self,
+            series,
+            encoding=encoding,
+            weights=weights,
+            trend=trend,
+            causal=causal,
+            window=window,
+            naive=naive,
+            hide=hide,
+        )
+
+    def anomaly_scores(
+        self,
+        series: Any,
+        *,
+        encoding: series_functions.Encodings,
+        weights: series_functions.Weights = None,
+        trend: int = 2,
+        causal: bool = False,
+        window: Optional[Duration] = None,
+        naive: Optional[str] = None,
+        scale_samples: int = 101,
+        hide: Any = None,
+    ) -> Any:
+        """How strange each sample is: its distance from what leave_one_out() says,
+        in running standard deviations.
+
+        The deviation is 1.4826 times the median absolute deviation of the
+        residuals over `scale_samples` samples around, so that the anomalies
+        themselves do not hide in it. Scores have the residual's sign; beyond about
+        5 a sample is worth a look. A second call with the first one's finds in
+        `hide` keeps these from spoiling their neighbours' estimates.
+        """
+        return series_functions.anomaly_scores(
+            self,
+            series,
+            encoding=encoding,
+            weights=weights,
+            trend=trend,
+            causal=causal,
+            window=window,
+            naive=naive,
+            scale_samples=scale_samples,
+            hide=hide,
+        )
 
     def list_encodings(
         self, *names: str, head_dim: int = 0, query_heads: int = 0, kv_heads: int = 0

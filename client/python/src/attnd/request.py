@@ -325,9 +325,11 @@ def _axes(
         missing = "query_time" if query_time is None else "key_time"
         raise ValueError(f"{missing}: missing; give both times or none")
     query, key = common(
-        times(query_time, "query_time", time_unit=time_unit, naive=naive),
-        times(key_time, "key_time", time_unit=time_unit, naive=naive),
-        ("query_time", "key_time"),
+        [
+            times(query_time, "query_time", time_unit=time_unit, naive=naive),
+            times(key_time, "key_time", time_unit=time_unit, naive=naive),
+        ],
+        ["query_time", "key_time"],
     )
     return {"query_time": query, "key_time": key}
 

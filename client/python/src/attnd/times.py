@@ -19,7 +19,7 @@ from __future__ import annotations
 import datetime
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Optional, Tuple
+from typing import Any, List, Optional, Sequence
 
 import numpy as np
 
@@ -93,19 +93,21 @@ class Times:
         )
 
 
-def common(first: Times, second: Times, names: Tuple[str, str]) -> Tuple[Times, Times]:
-    """Both axes of a request in one representation and unit."""
-    if first.is_float != second.is_float or (first.unit == "positions") != (
-        second.unit == "positions"
-    ):
-        raise ValueError(
-            f"{names[0]} is {_kind(first)}, {names[1]} {_kind(second)}: "
-            "both must be of one kind"
-        )
+def common(axes: Sequence[Times], names: Sequence[str]) -> List[Times]:
+    """Several axes in one representation and unit."""
+    first = axes[0]
+    for other, name in zip(axes[1:], names[1:]):
+        if first.is_float != other.is_float or (first.unit == "positions") != (
+            other.unit == "positions"
+        ):
+            raise ValueError(
+                f"{names[0]} is {_kind(first)}, {name} {_kind(other)}: "
+                "both must be of one kind"
+            )
     if first.is_float or first.unit == "positions":
-        return first, second
-    unit = next(unit for unit in _TICKS if first.fits(unit) and second.fits(unit))
-    return first.in_unit(unit, names[0]), second.in_unit(unit, names[1])
+        return list(axes)
+    unit = next(unit for unit in _TICKS if all(axis.fits(unit) for axis in axes))
+    return [axis.in_unit(unit, name) for axis, name in zip(axes, names)]
 
 
 def _kind(times: Times) -> str:
