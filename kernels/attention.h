@@ -15,9 +15,13 @@ namespace attnd {
 // Accuracy contract against the double reference (reference.h), for a row whose
 // summed logit terms are at most S and whose visible values are at most M:
 // output <= kOutputError * max(1, S/8) * M; weights, scores and lse <=
-// kScoreError * max(1, S/8); absolute, up to L = 8192.
+// kScoreError * max(1, S/8); absolute, up to L = 8192. Jordan blocks may take
+// kJordanSlack times as much: powers of a lag carry its rounding more than once.
+// Where scores or lse are asked for, logits are summed more exactly, and the
+// bits of output and weights differ from those without.
 inline constexpr double kOutputError = 2e-6;
 inline constexpr double kScoreError = 2e-6;
+inline constexpr double kJordanSlack = 2;
 // Entropy <= kEntropyError * max(1, S/8): an error of a logit counts with the
 // deviation of its ln w from the mean. The weight a key received <= kScoreError
 // * the sum of max(1, S/8) over the rows that see it. 16-bit outputs add half

@@ -204,40 +204,6 @@ void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
       src, src_width, width, dst, dst_width);
 }
 
-template <int kRows>
-HWY_INLINE void MultiplyRows(const float* HWY_RESTRICT q, int64_t stride,
-                             const float* HWY_RESTRICT k, int64_t positions,
-                             float* HWY_RESTRICT logits, int64_t logit_stride) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
-  for (int64_t j = 0; j < kKeyGroup; j += n) {
-    Vector sum[kRows];
-    for (int r = 0; r < kRows; ++r) sum[r] = hn::Zero(d);
-    for (int64_t p = 0; p < positions; ++p) {
-      const Vector key = hn::LoadU(d, k + p * kKeyGroup + j);
-      for (int r = 0; r < kRows; ++r) {
-        sum[r] = hn::MulAdd(hn::Set(d, q[r * stride + p]), key, sum[r]);
-      }
-    }
-    for (int r = 0; r < kRows; ++r) {
-      hn::StoreU(sum[r], d, logits + r * logit_stride + j);
-    }
-  }
-}
-
-void MultiplyGroupImpl(const float* q, int rows, int64_t stride, const float* k,
-                       int64_t positions, float* logits, int64_t logit_stride) {
-  int r = 0;
-  for (; r + 8 <= rows; r += 8) {
-    MultiplyRows<8>(q + r * stride, stride, k, positions,
-                    logits + r * logit_stride, logit_stride);
-  }
-  for (; r < rows; ++r) {
-    MultiplyRows<1>(q + r * stride, stride, k, positions,
-                    logits + r * logit_stride, logit_stride);
-  }
-}
-
 void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
                     const float* HWY_RESTRICT k, int64_t k_width,
                     int64_t positions, const float* HWY_RESTRICT tau,
@@ -369,7 +335,6 @@ HWY_EXPORT(MakeFactorsImpl);
 HWY_EXPORT(AdvanceQueriesImpl);
 HWY_EXPORT(AdvanceKeysImpl);
 HWY_EXPORT(AdvanceKeysByColumnImpl);
-HWY_EXPORT(MultiplyGroupImpl);
 HWY_EXPORT(PairLogitsImpl);
 HWY_EXPORT(AddChainLogitsImpl);
 HWY_EXPORT(AddDecayLogitsImpl);
@@ -460,12 +425,6 @@ void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
                   dst + int64_t{small.first} * dst_width + j, dst_width);
     }
   }
-}
-
-void MultiplyGroup(const float* q, int rows, int64_t stride, const float* k,
-                   int64_t positions, float* logits, int64_t logit_stride) {
-  HWY_DYNAMIC_DISPATCH(MultiplyGroupImpl)
-  (q, rows, stride, k, positions, logits, logit_stride);
 }
 
 void AddChainLogits(const HeadEncoder& head, absl::Span<const int> chains,

@@ -49,11 +49,6 @@ void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
                          int64_t positions, int width, float* dst,
                          int64_t dst_width);
 
-// logits[r, j] = sum_p q[r, p] k[p, j] for 16 keys: q [rows, stride], k
-// [positions, 16], logits row stride `logit_stride`.
-void MultiplyGroup(const float* q, int rows, int64_t stride, const float* k,
-                   int64_t positions, float* logits, int64_t logit_stride);
-
 // logits[j] = q^T A(tau_j) k_j for 16 keys of one query: k [positions, k_width]
 // (16 columns read), tau [sources, 16], all >= 0. Rotations are already
 // applied.

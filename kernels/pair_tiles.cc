@@ -5,6 +5,7 @@
 #include <iterator>
 
 #include "kernels/gemm.h"
+#include "kernels/small_product.h"
 
 namespace attnd {
 namespace {
@@ -88,11 +89,25 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
     MakeFactors(*head_, tau, side == kFuture, factors_.data());
     AdvanceKeys(*head_, factors_.data(), group, kKeyGroup, pack_->dim(),
                 kKeyGroup, moved_.data(), kKeyGroup);
-    MultiplyGroup(AdvancedQueries(piece, side), static_cast<int>(piece.rows),
-                  pack_->dim(), moved_.data(), pack_->dim(), logits, stride);
+    MultiplyPiece(piece, AdvancedQueries(piece, side), logits, stride);
     return;
   }
   if (!Overlapping(piece, logits, stride)) PairByPair(piece, logits, stride);
+}
+
+// Queries against the group in moved_.
+void PairTiles::MultiplyPiece(const Piece& piece, const float* queries,
+                              float* logits, int64_t stride) {
+  Multiply({.a = queries,
+            .a_stride = pack_->dim(),
+            .b = moved_.data(),
+            .b_stride = kKeyGroup,
+            .c = logits,
+            .c_stride = stride,
+            .rows = piece.rows,
+            .depth = pack_->dim(),
+            .columns = kKeyGroup,
+            .exact = rows_.exact});
 }
 
 bool PairTiles::Separated(const Piece& piece, Side side) const {
@@ -192,8 +207,7 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
       std::fill_n(moved + p * kKeyGroup, kKeyGroup, 0.0f);
     }
   }
-  MultiplyGroup(AdvancedQueries(piece, kPast), static_cast<int>(piece.rows),
-                pack_->dim(), moved, pack_->dim(), logits, stride);
+  MultiplyPiece(piece, AdvancedQueries(piece, kPast), logits, stride);
   if (!fast_.empty()) AddFast(piece, logits, stride);
   return true;
 }

@@ -27,6 +27,7 @@ class PairTiles {
     int64_t count = 0;
     const float* queries = nullptr;  // [count, stride]
     int64_t stride = 0;
+    bool exact = false;  // sums as scores need them (small_product.h)
     DecayedQueries* decayed = nullptr;  // of these; null for pairwise heads
     // Visible columns of each row; pieces that no row sees are left alone.
     const int32_t* begin = nullptr;
@@ -45,6 +46,8 @@ class PairTiles {
   struct Piece;
 
   void FillPiece(const Piece& piece, float* logits, int64_t stride);
+  void MultiplyPiece(const Piece& piece, const float* queries, float* logits,
+                     int64_t stride);
   bool Separated(const Piece& piece, Side side) const;
   const float* AdvancedQueries(const Piece& piece, Side side);
   const float* AdvancedGroup(const Piece& piece, Side side);

@@ -98,6 +98,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   if (head != nullptr && head->one_sided() && !head->pairwise()) {
     decayed_.Start(*encoder, pack, place.first, place.rows, queries);
   }
+  exact_ = problem.outputs.lse || problem.outputs.scores;
   prunes_ = CanPrune(plan);
   if (prunes_) {
     pruning_.Start(plan, place.item, place.head, place.first, place.rows,
@@ -168,7 +169,8 @@ void QueryTile::SmallLogits(const Step& step, const float* queries,
                 .c_stride = step.keys,
                 .rows = rows,
                 .depth = dim_,
-                .columns = end - begin});
+                .columns = end - begin,
+                .exact = exact_});
     }
   }
 }
@@ -212,7 +214,7 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
       pack.EnsureKeys(step.key, step.key + step.keys);
       packed = pack.Keys(step.key);
     }
-    if (small_) {
+    if (small_ || exact_) {
       SmallLogits(step, queries, packed);
       return absl::OkStatus();
     }
@@ -225,6 +227,7 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
                .count = step.rows,
                .queries = queries_.data() + step.first * dim_,
                .stride = dim_,
+               .exact = exact_,
                .decayed = pairwise ? nullptr : &decayed_,
                .begin = begin_,
                .end = end_},

@@ -121,6 +121,9 @@ class QueryTile {
   AlignedBuffer queries_;             // encoded
   DecayedQueries decayed_;
   PairTiles pairs_;
+  // Where logits themselves are asked for, they are summed more exactly than
+  // output and weights need.
+  bool exact_ = false;
   bool prunes_ = false;
   Pruning pruning_;
   float reference_[kMaxTileRows];  // of the biases, where the plan prunes

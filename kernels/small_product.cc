@@ -14,8 +14,10 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Lane = hn::CappedTag<float, kProductColumns>;
 using Vector = hn::Vec<Lane>;
 
+constexpr int64_t kRun = 16;
+
 // Accumulators of kRows x kVectors stay in registers.
-template <int kRows, int kVectors>
+template <int kRows, int kVectors, bool kExact>
 HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
                               int64_t column) {
   const Lane d;
@@ -30,15 +32,34 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
           p.accumulate ? hn::LoadU(d, c + r * p.c_stride + v * n) : hn::Zero(d);
     }
   }
-  for (int64_t k = 0; k < p.depth; ++k, b += p.b_stride) {
-    Vector x[kVectors];
-    for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, b + v * n);
-    for (int r = 0; r < kRows; ++r) {
-      const Vector by = hn::Set(d, a[r * p.a_stride + k]);
-      for (int v = 0; v < kVectors; ++v) {
-        sum[r][v] = hn::MulAdd(by, x[v], sum[r][v]);
+  const auto add = [&](int64_t first, int64_t last,
+                       Vector(&into)[kRows][kVectors]) HWY_ATTR {
+    for (int64_t k = first; k < last; ++k, b += p.b_stride) {
+      Vector x[kVectors];
+      for (int v = 0; v < kVectors; ++v) x[v] = hn::LoadU(d, b + v * n);
+      for (int r = 0; r < kRows; ++r) {
+        const Vector by = hn::Set(d, a[r * p.a_stride + k]);
+        for (int v = 0; v < kVectors; ++v) {
+          into[r][v] = hn::MulAdd(by, x[v], into[r][v]);
+        }
       }
     }
+  };
+  if constexpr (kExact) {
+    for (int64_t k = 0; k < p.depth; k += kRun) {
+      Vector run[kRows][kVectors];
+      for (auto& of_row : run) {
+        for (Vector& part : of_row) part = hn::Zero(d);
+      }
+      add(k, k + kRun < p.depth ? k + kRun : p.depth, run);
+      for (int r = 0; r < kRows; ++r) {
+        for (int v = 0; v < kVectors; ++v) {
+          sum[r][v] = hn::Add(sum[r][v], run[r][v]);
+        }
+      }
+    }
+  } else {
+    add(0, p.depth, sum);
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
@@ -47,25 +68,33 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
   }
 }
 
-template <int kRows>
+template <int kRows, bool kExact>
 HWY_INLINE void MultiplyRows(const SmallProduct& p, int64_t row) {
   const int64_t n = hn::Lanes(Lane());
   int64_t column = 0;
   for (; column + 2 * n <= p.columns; column += 2 * n) {
-    MultiplyPiece<kRows, 2>(p, row, column);
+    MultiplyPiece<kRows, 2, kExact>(p, row, column);
   }
   for (; column < p.columns; column += n) {
-    MultiplyPiece<kRows, 1>(p, row, column);
+    MultiplyPiece<kRows, 1, kExact>(p, row, column);
   }
 }
 
-void MultiplyImpl(const SmallProduct& p) {
-  // Sixteen registers hold 4 x 2 sums, thirty-two twice as many.
-  constexpr int kRows = HWY_TARGET <= HWY_AVX3 ? kProductRows : 4;
+template <bool kExact>
+HWY_INLINE void MultiplyAll(const SmallProduct& p) {
+  // Sixteen registers hold 4 x 2 sums, thirty-two twice as many; exact ones are
+  // two each.
+  constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? kProductRows : 4;
+  constexpr int kRows = kExact ? kMost / 2 : kMost;
   int64_t row = 0;
-  for (; row + kRows <= p.rows; row += kRows) MultiplyRows<kRows>(p, row);
-  for (; row + 2 <= p.rows; row += 2) MultiplyRows<2>(p, row);
-  for (; row < p.rows; ++row) MultiplyRows<1>(p, row);
+  for (; row + kRows <= p.rows; row += kRows) {
+    MultiplyRows<kRows, kExact>(p, row);
+  }
+  for (; row < p.rows; ++row) MultiplyRows<1, kExact>(p, row);
+}
+
+void MultiplyImpl(const SmallProduct& p) {
+  p.exact ? MultiplyAll<true>(p) : MultiplyAll<false>(p);
 }
 
 }  // namespace HWY_NAMESPACE
