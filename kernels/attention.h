@@ -16,9 +16,9 @@ namespace attnd {
 // summed logit terms are at most S and whose visible values are at most M:
 // output <= kOutputError * max(1, S/8) * M; weights, scores and lse <=
 // kScoreError * max(1, S/8); absolute, up to L = 8192. Jordan blocks may take
-// kJordanSlack times as much: powers of a lag carry its rounding more than once.
-// Where scores or lse are asked for, logits are summed more exactly, and the
-// bits of output and weights differ from those without.
+// kJordanSlack times as much: powers of a lag carry its rounding more than
+// once. Where scores or lse are asked for, logits are summed more exactly, and
+// the bits of output and weights differ from those without.
 inline constexpr double kOutputError = 2e-6;
 inline constexpr double kScoreError = 2e-6;
 inline constexpr double kJordanSlack = 2;

@@ -292,11 +292,9 @@ Run::Run(const Tensors& tensors, const Case& which) {
 }
 
 void Run::Once(Workspace& workspace) {
-  const absl::Status status = RunAll(*plan_, workspace,
-                                     {.output = absl::MakeSpan(output_),
-                                      .lse = {},
-                                      .scores = {},
-                                      .weights = {}});
+  OutputBuffers out;
+  out.output = absl::MakeSpan(output_);
+  const absl::Status status = RunAll(*plan_, workspace, out);
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   std::abort();

@@ -152,12 +152,12 @@ TEST(RunUnit, WritesNothingBesideItsBuffersAtAnyAlignmentOfFour) {
     buffers[b].assign(sizes[b] + 3 + 16, kGuard);
     spans[b] = absl::MakeSpan(buffers[b]).subspan(3 - b % 3, sizes[b]);
   }
-  ASSERT_TRUE(RunAll(*plan, ThisThreadsWorkspace(),
-                     {.output = spans[0],
-                      .lse = spans[1],
-                      .scores = spans[2],
-                      .weights = spans[3]})
-                  .ok());
+  OutputBuffers out;
+  out.output = spans[0];
+  out.lse = spans[1];
+  out.scores = spans[2];
+  out.weights = spans[3];
+  ASSERT_TRUE(RunAll(*plan, ThisThreadsWorkspace(), out).ok());
   for (int b = 0; b < 4; ++b) {
     const float* begin = buffers[b].data();
     for (const float* p = begin; p < begin + buffers[b].size(); ++p) {
