@@ -80,7 +80,7 @@ lint-format: ## formatting only
 	@$(INSTALL) tools
 	git ls-files -z '*.h' '*.cc' '*.proto' |
 	  xargs -0 -r clang-format-14 --dry-run -Werror
-	/usr/bin/black -q --check client/python tests/client/python
+	/usr/bin/black -q --check client tests/client
 	echo "formatting: good"
 
 .PHONY: asan tsan
