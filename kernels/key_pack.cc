@@ -43,11 +43,18 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   rows_.Reserve((kKeyBlock + 2) * dim_);
   keys_state_.assign(keys / kKeyBlock, State::kNone);
   values_state_.assign(keys / kKeyBlock, ValueState::kNone);
+  const bool adjacent = keys > 0 && item_->keys_adjacent();
   const TensorRef& value = problem.value;
-  const bool dense = value.shape().cols == value_dim_ && keys > 0 &&
-                     item_->key_order.empty() && value.rows_adjacent();
+  const bool dense =
+      value.shape().cols == value_dim_ && adjacent && value.rows_adjacent();
   values_in_place_ =
       dense ? value.FloatRow(batch_, kv_head_, item_->KeyRow(0)) : nullptr;
+  const TensorRef& key = problem.key;
+  keys_in_place_ = head_ == nullptr && key.shape().cols == dim_ && adjacent &&
+                           key.rows_adjacent() &&
+                           (encoder == nullptr || encoder->absolute().empty())
+                       ? key.FloatRow(batch_, kv_head_, item_->KeyRow(0))
+                       : nullptr;
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
   non_finite_.clear();
@@ -197,14 +204,10 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
                                  ? nullptr
                                  : &encoder->absolute();
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
-  if (head_ == nullptr && absolute == nullptr && dim == dim_ &&
-      item_->key_order.empty() && key.rows_adjacent()) {
-    const float* in_place =
-        key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
-    if (in_place != nullptr && FiniteValues(in_place, (last - first) * dim)) {
-      PackBlock(in_place, last - first, dim_, block);
-      return;
-    }
+  const float* in_place = KeysInPlace(first);
+  if (in_place != nullptr && FiniteValues(in_place, (last - first) * dim)) {
+    PackBlock(in_place, last - first, dim_, block);
+    return;
   }
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;

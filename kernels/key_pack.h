@@ -37,6 +37,11 @@ class KeyPack {
 
   // Packed block that starts at key `first`, a multiple of 64 (gemm.h).
   const float* Keys(int64_t first) const { return keys_.data() + first * dim_; }
+  // Keys from `first` on as they lie in the request, row after row, if an
+  // identity head reads them so; else null.
+  const float* KeysInPlace(int64_t first) const {
+    return keys_in_place_ == nullptr ? nullptr : keys_in_place_ + first * dim_;
+  }
   // Last key of the group that shares a reference with key `first`.
   int64_t Reference(int64_t first) const;
 
@@ -101,6 +106,7 @@ class KeyPack {
   // All values of the head where they lie row after row, as products need them;
   // else null.
   const float* values_in_place_ = nullptr;
+  const float* keys_in_place_ = nullptr;  // the same of keys
   AlignedBuffer keys_, values_, rows_, lags_, at_end_;
   struct Raw {
     int64_t first = -1;

@@ -19,6 +19,8 @@ namespace attnd {
 namespace {
 
 constexpr int64_t kHalf = kMaxTileRows / 2;
+// Queries of a kv head that do not repay the packing of its keys.
+constexpr int64_t kFewQueries = 4;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -99,6 +101,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
     decayed_.Start(*encoder, pack, place.first, place.rows, queries);
   }
   exact_ = problem.outputs.lse || problem.outputs.scores;
+  few_ = item_->query_rows * group <= kFewQueries;
   prunes_ = CanPrune(plan);
   if (prunes_) {
     pruning_.Start(plan, place.item, place.head, place.first, place.rows,
@@ -139,7 +142,6 @@ QueryTile::Interval QueryTile::Columns(int64_t row, int64_t rows) const {
 // AVX-512: see README.md.
 bool QueryTile::Small(const Step& step) const {
   constexpr double kLibraryCall = 2000, kOwnCall = 60, kOwnSlowness = 1.2;
-  if (step.keys > 2 * kKeyBlock) return false;
   int64_t pairs = 0;
   for (int64_t r = 0; r < step.rows; r += kProductRows) {
     const int64_t rows = std::min(kProductRows, step.rows - r);
@@ -208,6 +210,20 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
              decayed_.After(step.first, pack.BlockEnd(step.key))) {
     queries = decayed_.MovedTo(step.first, step.rows, pack.BlockEnd(step.key));
     packed = pack.KeysAtBlockEnd(step.key);
+  }
+  const float* in_place = pack.KeysInPlace(step.key);
+  if (few_ && in_place != nullptr) {
+    MultiplyTransposed(
+        {.a = queries,
+         .a_stride = dim_,
+         .b = in_place,
+         .b_stride = dim_,
+         .c = logits_.data(),
+         .c_stride = step.keys,
+         .rows = step.rows,
+         .depth = dim_,
+         .columns = std::min(step.keys, item_->key_rows - step.key)});
+    return absl::OkStatus();
   }
   if (queries != nullptr && !pairwise) {
     if (packed == nullptr) {

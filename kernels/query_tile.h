@@ -124,6 +124,7 @@ class QueryTile {
   // Where logits themselves are asked for, they are summed more exactly than
   // output and weights need.
   bool exact_ = false;
+  bool few_ = false;  // so few queries that keys are read where they lie
   bool prunes_ = false;
   Pruning pruning_;
   float reference_[kMaxTileRows];  // of the biases, where the plan prunes

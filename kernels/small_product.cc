@@ -97,6 +97,36 @@ void MultiplyImpl(const SmallProduct& p) {
   p.exact ? MultiplyAll<true>(p) : MultiplyAll<false>(p);
 }
 
+// Each lane sums its own terms: short runs, then their sum.
+HWY_INLINE float Dot(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                     int64_t depth) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  Vector s0 = hn::Zero(d), s1 = hn::Zero(d);
+  int64_t k = 0;
+  for (; k + 2 * n <= depth; k += 2 * n) {
+    s0 = hn::MulAdd(hn::LoadU(d, a + k), hn::LoadU(d, b + k), s0);
+    s1 = hn::MulAdd(hn::LoadU(d, a + k + n), hn::LoadU(d, b + k + n), s1);
+  }
+  for (; k + n <= depth; k += n) {
+    s0 = hn::MulAdd(hn::LoadU(d, a + k), hn::LoadU(d, b + k), s0);
+  }
+  float sum = hn::GetLane(hn::SumOfLanes(d, hn::Add(s0, s1)));
+  for (; k < depth; ++k) sum += a[k] * b[k];
+  return sum;
+}
+
+void MultiplyTransposedImpl(const SmallProduct& p) {
+  for (int64_t j = 0; j < p.columns; ++j) {
+    for (int64_t r = 0; r < p.rows; ++r) {
+      const float sum =
+          Dot(p.a + r * p.a_stride, p.b + j * p.b_stride, p.depth);
+      // inf - inf and 0 * inf are NaN.
+      p.c[r * p.c_stride + j] = sum + 0.0f * sum;
+    }
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attnd
 HWY_AFTER_NAMESPACE();
@@ -105,9 +135,14 @@ HWY_AFTER_NAMESPACE();
 namespace attnd {
 
 HWY_EXPORT(MultiplyImpl);
+HWY_EXPORT(MultiplyTransposedImpl);
 
 void Multiply(const SmallProduct& product) {
   HWY_DYNAMIC_DISPATCH(MultiplyImpl)(product);
+}
+
+void MultiplyTransposed(const SmallProduct& product) {
+  HWY_DYNAMIC_DISPATCH(MultiplyTransposedImpl)(product);
 }
 
 }  // namespace attnd

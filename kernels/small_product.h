@@ -31,6 +31,12 @@ struct SmallProduct {
 };
 void Multiply(const SmallProduct& product);
 
+// The same with b transposed, one row per column: c[r, j] = sum_k a[r, k] b[j,
+// k], for products of so few rows that packing b would cost more than reading
+// it. Any number of columns; always exact, never accumulates; NaN where a sum
+// is not finite.
+void MultiplyTransposed(const SmallProduct& product);
+
 }  // namespace attnd
 
 #endif  // ATTND_KERNELS_SMALL_PRODUCT_H_

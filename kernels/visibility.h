@@ -110,6 +110,13 @@ struct ItemGeometry {
   int64_t KeyRow(int64_t j) const {
     return key_order.empty() ? j : key_order[j];
   }
+  // Whether keys lie in their order, row after row. O(key_rows).
+  bool keys_adjacent() const {
+    for (size_t j = 1; j < key_order.size(); ++j) {
+      if (key_order[j] != key_order[j - 1] + 1) return false;
+    }
+    return true;
+  }
   // Whether the i-th query sees the j-th key.
   bool Sees(int64_t i, int64_t j) const {
     if (j < prefix) return true;

@@ -243,8 +243,11 @@ Run::Run(const Tensors& tensors, const Case& which) {
   const ProblemSize& s = tensors.size;
   const Shape4 shape{s.batch, s.heads, s.length, s.dim};
   AttentionProblem problem;
-  problem.query = OrDie(
-      TensorRef::Make(Bytes(tensors.query), DType::kF32, Layout::kBHLD, shape));
+  const int64_t queries = s.queries == 0 ? s.length : s.queries;
+  problem.query = OrDie(TensorRef::Make(
+      Bytes(tensors.query)
+          .subspan(0, s.batch * s.heads * queries * s.dim * sizeof(float)),
+      DType::kF32, Layout::kBHLD, {s.batch, s.heads, queries, s.dim}));
   problem.key = OrDie(
       TensorRef::Make(Bytes(tensors.key), DType::kF32, Layout::kBHLD, shape));
   problem.value = OrDie(
@@ -252,9 +255,16 @@ Run::Run(const Tensors& tensors, const Case& which) {
   const std::vector<int64_t>& times = which.wide       ? tensors.wide_times
                                       : which.two_axes ? tensors.two_axes
                                                        : tensors.times;
-  problem.query_time = problem.key_time =
+  problem.key_time =
       OrDie(TimeAxis::Make(TimeAxis::Kind::kTicks, Bytes(times), s.batch,
                            s.length, true, which.two_axes ? 2 : 1));
+  problem.query_time = problem.key_time;
+  if (s.queries > 0) {
+    problem.query_time = OrDie(TimeAxis::Make(
+        TimeAxis::Kind::kTicks,
+        Bytes(times).subspan((s.length - queries) * sizeof(int64_t)), s.batch,
+        queries, true, 1));
+  }
   if (which.clock) {
     problem.query_clock = problem.key_clock =
         OrDie(TensorRef::Make(Bytes(tensors.clock), DType::kF32, Layout::kBHLD,

@@ -15,6 +15,7 @@ namespace attnd::bench {
 
 struct ProblemSize {
   int64_t batch = 1, heads = 1, length = 1, dim = 1;
+  int64_t queries = 0;  // the last of the series; 0 = all
   // "B4_H8_L512_D64".
   std::string Name() const;
 };
