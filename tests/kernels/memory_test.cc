@@ -155,6 +155,32 @@ TEST(Memory, AWorkspaceHoldsNoMoreThanThePlanPredicts) {
   }
 }
 
+// Per worker at most 8 MiB and the encoded keys and values.
+TEST(Memory, AWorkerNeedsLittleMoreThanTheKeysAtLength65536) {
+  constexpr int64_t kLength = kSanitized ? 8192 : 65536, kWide = 64;
+  ProblemSpec spec = LongProblem();
+  spec.queries = spec.keys = kLength;
+  spec.dim = spec.value_dim = kWide;
+  spec.query_ticks.resize(kLength);
+  std::iota(spec.query_ticks.begin(), spec.query_ticks.end(), 0);
+  spec.key_ticks = spec.query_ticks;
+  // Memory is that of the whole; time is not.
+  spec.past_ticks = 500;
+  Random random(4);
+  spec.Fill(random);
+  const auto owned = OwnedProblem::Build(spec);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  const auto plan = Plan::Make(owned->problem());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  std::vector<float> output(plan->output_elements());
+  peak_bytes = live_bytes.load();
+  const int64_t before = live_bytes;
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
+  EXPECT_LE(peak_bytes - before, (8 << 20) + 4 * kLength * 2 * kWide);
+}
+
 TEST(Memory, RunningAgainAllocatesNothing) {
   ProblemSpec spec = LongProblem();
   spec.queries = spec.keys = 500;
