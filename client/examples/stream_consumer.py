@@ -20,16 +20,14 @@ away the consumer ends without having committed.
 import argparse
 import asyncio
 from collections import defaultdict
-from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 import attnd
+import co2_windows
 
 PARTITIONS = 3
 IN_FLIGHT = 8
-WINDOW = 52
 
 
 class Log:
@@ -83,18 +81,11 @@ class Crash(Exception):
 
 async def estimate(client, message):
     """The week's value as an average of its window, weighted by time alone."""
-    times = np.array(message["times"], "datetime64[s]")
-    values = np.array(message["values"], np.float32)[:, None]
-    level = values.mean()
-    answer = await client.attend(
-        np.zeros((1, 1), np.float32),
-        np.zeros_like(values),
-        values - level,
-        query_time=np.array([message["at"]], "datetime64[s]"),
-        key_time=times,
-        encoding="co2_level",
+    level, how = co2_windows.arguments(
+        message["at"], message["times"], message["values"]
     )
-    return float(answer.output[0, 0] + level)
+    answer = await client.attend(**how)
+    return float(answer.output[0, 0] + level[0])
 
 
 async def consume(client, log, store, crash_after=None):
@@ -136,21 +127,10 @@ async def consume(client, log, store, crash_after=None):
 
 
 def messages():
-    """Windows around every sixth week, two of them broken."""
-    path = Path(__file__).with_name("co2_weekly.csv")
-    series = pd.read_csv(path, index_col="time", parse_dates=True)["co2_ppm"]
+    """The windows over all partitions, two of them broken."""
     partitions = [[] for _ in range(PARTITIONS)]
-    for number, middle in enumerate(range(WINDOW, len(series) - WINDOW, 6)):
-        around = series.iloc[middle - WINDOW // 2 : middle + WINDOW // 2]
-        others = around.drop(series.index[middle])
-        partitions[number % PARTITIONS].append(
-            {
-                "at": str(series.index[middle]),
-                "times": [str(time) for time in others.index],
-                "values": others.tolist(),
-                "truth": float(series.iloc[middle]),
-            }
-        )
+    for number, window in enumerate(co2_windows.windows()):
+        partitions[number % PARTITIONS].append(window)
     partitions[0][5]["values"].pop()
     partitions[1][7]["times"][3] = "NaT"
     return partitions

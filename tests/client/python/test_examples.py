@@ -104,3 +104,17 @@ def test_a_crash_at_any_time_commits_only_what_is_stored(
     assert log.committed == whole_log.committed == [15, 15, 15]
     assert store.results == whole_store.results and len(store.results) == 43
     assert store.dead.keys() == whole_store.dead.keys() == {(0, 5), (1, 7)}
+
+
+def test_beam_when_installed(target):
+    pytest.importorskip("apache_beam")
+    text = run("beam_handler.py", "--target", target)
+    assert "353 results" in text and "1 dead letters" in text
+    assert figure(text, r"rmse (\S+) ppm") < 1.5
+
+
+def test_spark_when_installed(target):
+    pytest.importorskip("pyspark")
+    text = run("spark_job.py", "--target", target)
+    for way in ("mapInPandas", "predict_batch_udf"):
+        assert figure(text, rf"{way}: 354 results, rmse (\S+) ppm") < 1.5

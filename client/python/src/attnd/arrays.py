@@ -23,6 +23,14 @@ DTYPE_NAMES = {
 }
 
 
+# What NumPy calls them, in either byte order.
+_NUMPY_DTYPES = {
+    np.dtype(order + kind): dtype
+    for order in "<>"
+    for kind, dtype in (("f4", tensor_pb2.DTYPE_F32), ("f2", tensor_pb2.DTYPE_F16))
+}
+
+
 @dataclass(frozen=True, eq=False)
 class BFloat16:
     """bfloat16 numbers as NumPy can hold them: their bits in a uint16 array.
@@ -84,9 +92,9 @@ def tensor(values: Any, name: str) -> Tensor:
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(f"{name}: a masked array; use key_valid or value_observed")
     array = np.asarray(values)
-    if array.dtype.name == "bfloat16":
+    dtype = _NUMPY_DTYPES.get(array.dtype)
+    if dtype is None and array.dtype.name == "bfloat16":
         return _tensor(tensor_pb2.DTYPE_BF16, array.view(np.uint16))
-    dtype = DTYPE_NAMES.get(array.dtype.name)
     if dtype is None:
         raise TypeError(
             f"{name}: elements of type {array.dtype}, expected float32, float16 or "
@@ -124,7 +132,9 @@ def owned(data: Union[bytes, memoryview], dtype: Any, shape: Tuple[int, ...]) ->
             f"answer: {len(data)} bytes for {values.dtype} of shape {shape}"
         )
     if values.size:
-        np.copyto(values, np.frombuffer(data, values.dtype).reshape(shape))
+        # As bytes: in a message numbers stand at odd places, which NumPy copies
+        # one by one.
+        values.reshape(-1).view(np.uint8)[:] = np.frombuffer(data, np.uint8)
     return values
 
 

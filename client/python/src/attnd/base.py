@@ -133,8 +133,5 @@ def health_answer(message: bytes) -> str:
 
 
 def estimate_bytes(request: Request) -> bytes:
-    """An EstimateRequest, field 1 the request without its data."""
-    outline = b"".join([request.header.SerializeToString(), *request.outline])
-    return attention_pb2.EstimateRequest(
-        request=attention_pb2.AttendRequest.FromString(outline)
-    ).SerializeToString()
+    """An EstimateRequest: the request without its data."""
+    return attention_pb2.EstimateRequest(request=request.outline()).SerializeToString()

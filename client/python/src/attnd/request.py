@@ -17,7 +17,11 @@ Window = Union[Duration, int, float]
 Encoding = Union[str, Mapping[str, Any], encoding_pb2.Encoding]
 Metadata = Mapping[str, Union[str, bytes]]
 
-_FIELDS = attention_pb2.AttendRequest.DESCRIPTOR.fields_by_name
+_Field = Tuple[int, bytes, int, np.ndarray]
+
+_NUMBERS = {
+    field.name: field.number for field in attention_pb2.AttendRequest.DESCRIPTOR.fields
+}
 _TENSOR_DATA = tensor_pb2.Tensor.DESCRIPTOR.fields_by_name["data"].number
 _TIMES_DATA = tensor_pb2.TimeAxis.DESCRIPTOR.fields_by_name["data"].number
 
@@ -61,9 +65,8 @@ class Request:
 
     # Everything but the big arrays.
     header: attention_pb2.AttendRequest
-    # The big arrays as fields of the request, and the same without their data.
-    data: List[wire.Piece]
-    outline: List[wire.Piece]
+    # The big arrays as fields of the request: number, header, data.
+    arrays: List[_Field]
     # The arrays came without batch and heads, so answers go without them.
     flat: bool = False
     # What the times of the answer are.
@@ -78,11 +81,23 @@ class Request:
     @property
     def nbytes(self) -> int:
         """Bytes of the message."""
-        return self.header.ByteSize() + wire.size(self.data)
+        return wire.size(self.pieces())
 
     def pieces(self) -> List[wire.Piece]:
         """The message; joined they are an encoded AttendRequest."""
-        return [self.header.SerializeToString(), *self.data]
+        pieces: List[wire.Piece] = [self.header.SerializeToString()]
+        for number, header, data_field, data in self.arrays:
+            pieces += wire.nested_data(number, header, data_field, data)
+        return pieces
+
+    def outline(self) -> attention_pb2.AttendRequest:
+        """The message without the data of its arrays."""
+        message = attention_pb2.AttendRequest()
+        message.CopyFrom(self.header)
+        for number, header, _, _ in self.arrays:
+            name = attention_pb2.AttendRequest.DESCRIPTOR.fields_by_number[number].name
+            getattr(message, name).ParseFromString(header)
+        return message
 
     def to_bytes(self) -> bytes:
         """The encoded message, the one copy of the arrays that is made."""
@@ -265,13 +280,10 @@ def request(
     ):
         if extra is not None:
             tensors[name] = arrays.tensor(extra, name)
-    data, outline = _pieces(
-        tensors, axes, _choose(_LAYOUTS, layout, "layout"), coordinates
-    )
+    fields = _fields(tensors, axes, _choose(_LAYOUTS, layout, "layout"), coordinates)
     return Request(
         header,
-        data,
-        outline,
+        fields,
         flat,
         ticks.dtype_text if ticks else "<i8",
         timeout,
@@ -401,25 +413,21 @@ def _set_rows(mask: attention_pb2.Mask, prefix: List[int], **rows: Any) -> None:
             getattr(mask, name).extend(array.astype(np.int64).tolist())
 
 
-def _pieces(
+def _fields(
     tensors: Mapping[str, arrays.Tensor],
     axes: Mapping[str, Times],
     layout: int,
     coordinates: int,
-) -> Tuple[List[wire.Piece], List[wire.Piece]]:
-    """The fields of the big arrays, with and without their data."""
-    data: List[wire.Piece] = []
-    outline: List[wire.Piece] = []
+) -> List[_Field]:
+    out: List[_Field] = []
     for name, tensor in tensors.items():
-        header: Any = tensor_pb2.Tensor(dtype=tensor.dtype, shape=tensor.shape)
+        header = tensor_pb2.Tensor(dtype=tensor.dtype, shape=tensor.shape)
         if name in ("query", "key", "value"):
             header.layout = layout
-        number = _FIELDS[name].number
-        data += wire.nested(number, wire.with_data(header, _TENSOR_DATA, tensor.data))
-        outline += wire.nested(number, [header.SerializeToString()])
+        out.append(
+            (_NUMBERS[name], header.SerializeToString(), _TENSOR_DATA, tensor.data)
+        )
     for name, axis in axes.items():
-        header = axis.header(coordinates)
-        number = _FIELDS[name].number
-        data += wire.nested(number, wire.with_data(header, _TIMES_DATA, axis.values))
-        outline += wire.nested(number, [header.SerializeToString()])
-    return data, outline
+        encoded = axis.header(coordinates).SerializeToString()
+        out.append((_NUMBERS[name], encoded, _TIMES_DATA, axis.values))
+    return out

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, List, Optional, Sequence
 
 import numpy as np
@@ -61,10 +60,10 @@ class Times:
         """The same times counted in another unit, exactly."""
         if unit == self.unit:
             return self
-        factor = Fraction(_TICKS[self.unit], _TICKS[unit])
-        if factor >= 1:
-            return Times(self.values * int(factor), unit)
-        whole, rest = np.divmod(self.values, int(1 / factor))
+        own, other = _TICKS[self.unit], _TICKS[unit]
+        if own >= other:
+            return Times(self.values * (own // other), unit)
+        whole, rest = np.divmod(self.values, other // own)
         if rest.any():
             raise ValueError(
                 f"{name}: {self.unit} do not fit the {unit} that the other axis needs"
@@ -73,7 +72,7 @@ class Times:
 
     def fits(self, unit: str) -> bool:
         """Whether no value leaves int64 when counted in `unit`."""
-        factor = Fraction(_TICKS[self.unit], _TICKS[unit])
+        factor = _TICKS[self.unit] // _TICKS[unit]
         if factor <= 1 or self.values.size == 0:
             return True
         low, high = int(self.values.min()), int(self.values.max())

@@ -8,7 +8,7 @@ the pieces are joined. Concatenated encodings of a message are one message.
 
 from __future__ import annotations
 
-from typing import Any, Iterator, List, NamedTuple, Tuple, Union
+from typing import Iterator, List, NamedTuple, Tuple, Union
 
 import numpy as np
 
@@ -18,6 +18,8 @@ _LENGTH_DELIMITED = 2
 
 
 def varint(number: int) -> bytes:
+    if number < 0x80:
+        return bytes((number,))
     out = bytearray()
     while number > 0x7F:
         out.append(number & 0x7F | 0x80)
@@ -32,7 +34,9 @@ def field_head(field: int, length: int) -> bytes:
 
 
 def size(pieces: List[Piece]) -> int:
-    return sum(memoryview(piece).nbytes for piece in pieces)
+    return sum(
+        len(piece) if isinstance(piece, bytes) else piece.nbytes for piece in pieces
+    )
 
 
 def nested(field: int, pieces: List[Piece]) -> List[Piece]:
@@ -40,9 +44,12 @@ def nested(field: int, pieces: List[Piece]) -> List[Piece]:
     return [field_head(field, size(pieces)), *pieces]
 
 
-def with_data(header: Any, data_field: int, data: np.ndarray) -> List[Piece]:
-    """A message (Tensor, TimeAxis) whose `data` was left out of `header`."""
-    head = header.SerializeToString() + field_head(data_field, data.nbytes)
+def nested_data(
+    field: int, header: bytes, data_field: int, data: np.ndarray
+) -> List[Piece]:
+    """A submessage (Tensor, TimeAxis) whose data was left out of `header`."""
+    body = header + field_head(data_field, data.nbytes)
+    head = field_head(field, len(body) + data.nbytes) + body
     # Arrays without elements have no buffer that could be joined.
     return [head, data] if data.size else [head]
 
