@@ -67,7 +67,7 @@ def _stage() -> None:
     compiler = _tools() or [sys.executable, "-m", "grpc_tools.protoc"]
     include = f"-I{_protos()}"
     for arguments in (
-        [f"--python_out={STAGE}", *MESSAGES],
+        [f"--python_out={STAGE}", f"--pyi_out={STAGE}", *MESSAGES],
         [f"--grpc_python_out={STAGE}", SERVICE],
     ):
         subprocess.run([*compiler, include, *arguments], check=True)

@@ -40,7 +40,11 @@ def test_the_wheel_has_sources_stubs_and_types(wheel):
     for source in sources.rglob("*.py*"):
         if "__pycache__" not in source.parts:
             assert str(source.relative_to(sources)) in names
-    assert {"attnd/py.typed", "attnd/v1/attention_pb2_grpc.py"} <= names
+    assert {
+        "attnd/py.typed",
+        "attnd/v1/attention_pb2_grpc.py",
+        "attnd/v1/attention_pb2.pyi",
+    } <= names
     assert not [name for name in names if name.startswith(("tests", "google"))]
 
 

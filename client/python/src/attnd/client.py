@@ -445,10 +445,12 @@ class Client(base.Base):
         self._refuse_above(nbytes, self.settings.own_limit, "the client's")
         if nbytes <= base.ASK_LIMIT_ABOVE_BYTES:
             return
-        if self._server_limit is None or nbytes > self._server_limit:
+        limit = self._server_limit
+        if limit is None or nbytes > limit:
             # Asked again before a refusal: it may be another server by now.
             try:
-                self._server_limit = self.server_info().limits.message_bytes
+                limit = self.server_info().limits.message_bytes
             except NotServed:
                 return
-        self._refuse_above(nbytes, self._server_limit, "the server's")
+            self._server_limit = limit
+        self._refuse_above(nbytes, limit, "the server's")

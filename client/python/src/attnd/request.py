@@ -101,7 +101,7 @@ class Request:
 
     def to_bytes(self) -> bytes:
         """The encoded message, the one copy of the arrays that is made."""
-        return b"".join(self.pieces())
+        return wire.joined(self.pieces())
 
 
 def request(

@@ -281,6 +281,7 @@ def _average(
         outputs=("output", "lse"),
         **mask,
     )
+    assert answer.lse is not None  # asked for
     seen = np.where(np.isneginf(answer.lse[:, 0]), np.nan, answer.output[:, 0, :, 0])
     return seen.T.astype(np.float64)
 
@@ -321,6 +322,7 @@ def _average_of_others(
         scale=1.0,
         outputs=("output", "lse"),
     )
+    assert answer.lse is not None  # asked for
     shape = (len(clocks), columns, len(index_ns))
     lse = answer.lse[:, 0].astype(np.float64).reshape(shape)
     means = answer.output[:, 0, :, 0].astype(np.float64).reshape(shape)

@@ -88,7 +88,7 @@ def shards(
         place[axis] = slice(begin, end)
         return np.asarray(array)[tuple(place)]
 
-    out = []
+    out: List[Callable[[], Request]] = []
     for begin in range(0, max(count, 1), key_chunk):
         end = min(begin + key_chunk, count)
         out.append(

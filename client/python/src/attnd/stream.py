@@ -255,7 +255,7 @@ def _messages(outbox: _Outbox, sender: int) -> Iterator[bytes]:
         # The last of two values of a field counts: an id that is unique here.
         name = str(index).encode()
         pieces = [*request.pieces(), wire.field_head(_ID, len(name)) + name]
-        yield b"".join(wire.nested(_REQUEST, pieces))
+        yield wire.joined(wire.nested(_REQUEST, pieces))
 
 
 def _settled(outbox: _Outbox, message: bytes) -> Optional[Answer]:
