@@ -7,7 +7,8 @@
 #include <vector>
 
 #include "absl/numeric/int128.h"
-#include "client/interpolate/ticks.h"
+#include "client/interpolate/time_ticks.h"
+#include "client/plot/value_ticks.h"
 
 namespace attnd::client {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "absl/types/span.h"
 #include "client/interpolate/plot.h"
-#include "client/interpolate/svg.h"
+#include "client/plot/svg.h"
 
 namespace attnd::client {
 

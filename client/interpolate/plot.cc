@@ -6,7 +6,7 @@
 #include "absl/numeric/int128.h"
 #include "absl/strings/str_cat.h"
 #include "client/interpolate/panel.h"
-#include "client/interpolate/svg.h"
+#include "client/plot/svg.h"
 
 namespace attnd::client {
 namespace {

@@ -7,9 +7,10 @@
 #include <cmath>
 #include <limits>
 
-#include "client/interpolate/svg.h"
-#include "client/interpolate/ticks.h"
 #include "client/interpolate/time_text.h"
+#include "client/interpolate/time_ticks.h"
+#include "client/plot/svg.h"
+#include "client/plot/value_ticks.h"
 #include "client/random.h"
 
 namespace attnd::client {

@@ -1,6 +1,6 @@
-// Where an axis carries marks, and what they say.
-#ifndef ATTND_CLIENT_INTERPOLATE_TICKS_H_
-#define ATTND_CLIENT_INTERPOLATE_TICKS_H_
+// Where an axis of time carries marks, and what they say.
+#ifndef ATTND_CLIENT_INTERPOLATE_TIME_TICKS_H_
+#define ATTND_CLIENT_INTERPOLATE_TIME_TICKS_H_
 
 #include <cstdint>
 #include <string>
@@ -19,16 +19,6 @@ struct TimeTick {
 //   first_ns <= last_ns, most >= 1
 std::vector<TimeTick> TimeTicks(int64_t first_ns, int64_t last_ns, int most);
 
-struct ValueTick {
-  double value;
-  std::string label;
-};
-
-// At most `most` multiples of 1, 2 or 5 times a power of ten in [low, high].
-//
-//   low < high, both finite
-std::vector<ValueTick> ValueTicks(double low, double high, int most);
-
 }  // namespace attnd::client
 
-#endif  // ATTND_CLIENT_INTERPOLATE_TICKS_H_
+#endif  // ATTND_CLIENT_INTERPOLATE_TIME_TICKS_H_

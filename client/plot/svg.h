@@ -1,6 +1,6 @@
 // Writes a drawing as SVG.
-#ifndef ATTND_CLIENT_INTERPOLATE_SVG_H_
-#define ATTND_CLIENT_INTERPOLATE_SVG_H_
+#ifndef ATTND_CLIENT_PLOT_SVG_H_
+#define ATTND_CLIENT_PLOT_SVG_H_
 
 #include <string>
 #include <vector>
@@ -39,9 +39,10 @@ struct SvgText {
 // needs nothing but itself: no fonts, styles, scripts or links from outside.
 class Svg {
  public:
-  // `title` and `description` are what screen readers say.
+  // `title` and `description` are what screen readers say. Drawings that share
+  // a page need a `name` each, of letters.
   Svg(double width, double height, absl::string_view title,
-      absl::string_view description);
+      absl::string_view description, absl::string_view name = "c");
 
   void Rect(const SvgRect& rect, absl::string_view fill,
             absl::string_view stroke = "none");
@@ -62,6 +63,7 @@ class Svg {
   std::string Finish() const;
 
  private:
+  std::string name_;
   std::string body_;
   int clips_ = 0;
 };
@@ -71,4 +73,4 @@ std::string XmlText(absl::string_view text);
 
 }  // namespace attnd::client
 
-#endif  // ATTND_CLIENT_INTERPOLATE_SVG_H_
+#endif  // ATTND_CLIENT_PLOT_SVG_H_

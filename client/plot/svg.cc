@@ -1,4 +1,4 @@
-#include "client/interpolate/svg.h"
+#include "client/plot/svg.h"
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
@@ -41,7 +41,8 @@ std::string XmlText(absl::string_view text) {
 }
 
 Svg::Svg(double width, double height, absl::string_view title,
-         absl::string_view description) {
+         absl::string_view description, absl::string_view name)
+    : name_(name) {
   body_ = absl::StrFormat(
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%g\" height=\"%g\" "
       "viewBox=\"0 0 %g %g\" role=\"img\" font-family=\"Helvetica, Arial, "
@@ -109,9 +110,10 @@ void Svg::BeginClip(const SvgRect& rect) {
   ++clips_;
   absl::StrAppendFormat(
       &body_,
-      "<clipPath id=\"c%d\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
-      "height=\"%.1f\"/></clipPath>\n<g clip-path=\"url(#c%d)\">\n",
-      clips_, rect.left, rect.top, rect.width, rect.height, clips_);
+      "<clipPath id=\"%s%d\"><rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" "
+      "height=\"%.1f\"/></clipPath>\n<g clip-path=\"url(#%s%d)\">\n",
+      name_, clips_, rect.left, rect.top, rect.width, rect.height, name_,
+      clips_);
 }
 
 void Svg::EndClip() { absl::StrAppend(&body_, "</g>\n"); }
