@@ -95,6 +95,16 @@ void Histogram::Record(int64_t value, int64_t count) {
   count_ += count;
 }
 
+void Histogram::Reserve() {
+  const size_t slots = IndexOf(options_.highest) + 1;
+  counts_.reserve((slots / (sub_buckets_ / 2) + 1) * (sub_buckets_ / 2));
+}
+
+void Histogram::Clear() {
+  std::fill(counts_.begin(), counts_.end(), 0);
+  count_ = clamped_ = min_ = max_ = 0;
+}
+
 void Histogram::Merge(const Histogram& other) {
   const int64_t clamped = clamped_ + other.clamped_;
   const int64_t count = count_;
@@ -109,6 +119,11 @@ void Histogram::Merge(const Histogram& other) {
   min_ = std::min(count == 0 ? other.min_ : std::min(min, other.min_),
                   options_.highest);
   max_ = std::min(std::max(max, other.max_), options_.highest);
+}
+
+absl::Span<const int64_t> Histogram::SlotCounts() const {
+  const size_t end = count_ == 0 ? 0 : IndexOf(max_) + 1;
+  return absl::MakeConstSpan(counts_).first(end);
 }
 
 int64_t Histogram::Min() const { return LowestEquivalent(min_); }

@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 
 namespace attnd::client {
 
@@ -36,8 +37,15 @@ class Histogram {
   static absl::StatusOr<Histogram> Create(HistogramOptions options = {});
 
   // Counts `value` `count` times. Negative values count as 0. Amortised
-  // constant time; allocates only when a value exceeds all before it.
+  // constant time; allocates only when a value exceeds all before it, and not
+  // at all after Reserve().
   void Record(int64_t value, int64_t count = 1);
+
+  // Takes the memory for `highest` now.
+  void Reserve();
+
+  // Forgets all values; keeps the memory.
+  void Clear();
 
   // Adds all counts of `other`, whatever its options; exact when they are
   // equal.
@@ -68,6 +76,15 @@ class Histogram {
   // divided by `unit`, percentile, count up to it, 1 / (1 - percentile), in
   // steps that halve with the distance to 100 %, `ticks` for each half.
   std::string PercentileText(double unit = 1.0, int ticks = 5) const;
+
+  // Counts of the slots from the lowest, without the empty ones at the end:
+  // what HdrHistogram's formats carry.
+  absl::Span<const int64_t> SlotCounts() const;
+  // The slot that holds `value` >= 0, and the smallest value of a slot.
+  int64_t SlotIndex(int64_t value) const { return IndexOf(value); }
+  int64_t SlotValue(int64_t index) const { return ValueAt(index); }
+
+  const HistogramOptions& options() const { return options_; }
 
   // Ends of the slot that holds `value`: all values in between are one.
   int64_t LowestEquivalent(int64_t value) const;
