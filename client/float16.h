@@ -20,6 +20,22 @@ inline uint16_t Bf16FromFloat(float value) {
   return static_cast<uint16_t>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+// Rounded to the nearest, ties to even; a NaN stays one; from 65520 on
+// infinity.
+inline uint16_t F16FromFloat(float value) {
+  const uint32_t bits = std::bit_cast<uint32_t>(value);
+  const auto sign = static_cast<uint16_t>(bits >> 16 & 0x8000);
+  const float magnitude = std::fabs(value);
+  if (std::isnan(value)) return sign | 0x7e00;
+  if (magnitude >= 65520) return sign | 0x7c00;
+  if (magnitude < 0x1p-14f) {  // a multiple of 2^-24, to 2^-14 itself
+    return sign | static_cast<uint16_t>(std::nearbyint(magnitude * 0x1p24f));
+  }
+  const uint32_t rebiased = (bits & 0x7fffffff) - (112u << 23);
+  return sign |
+         static_cast<uint16_t>((rebiased + 0xfff + (rebiased >> 13 & 1)) >> 13);
+}
+
 // Exact.
 inline float FloatFromF16(uint16_t bits) {
   const int exponent = bits >> 10 & 31;

@@ -106,6 +106,16 @@ absl::StatusOr<v1::Tensor> MakeBf16Tensor(absl::Span<const float> values,
   return Make(absl::MakeConstSpan(rounded), v1::DTYPE_BF16, shape, layout);
 }
 
+absl::StatusOr<v1::Tensor> MakeF16Tensor(absl::Span<const float> values,
+                                         absl::Span<const int64_t> shape,
+                                         v1::Layout layout) {
+  std::vector<uint16_t> rounded(values.size());
+  for (size_t i = 0; i < values.size(); ++i) {
+    rounded[i] = F16FromFloat(values[i]);
+  }
+  return Make(absl::MakeConstSpan(rounded), v1::DTYPE_F16, shape, layout);
+}
+
 absl::StatusOr<v1::TimeAxis> MakeTimeAxis(absl::Span<const int64_t> ticks,
                                           v1::TickUnit unit,
                                           absl::Span<const int64_t> shape,

@@ -39,6 +39,11 @@ absl::StatusOr<v1::Tensor> MakeBf16Tensor(absl::Span<const float> values,
                                           absl::Span<const int64_t> shape,
                                           v1::Layout layout = v1::LAYOUT_BHLD);
 
+// An f16 tensor, rounded alike; values from 65520 on become infinite.
+absl::StatusOr<v1::Tensor> MakeF16Tensor(absl::Span<const float> values,
+                                         absl::Span<const int64_t> shape,
+                                         v1::Layout layout = v1::LAYOUT_BHLD);
+
 // Exact times: int64 counts of `unit` from any epoch.
 //
 //   shape    [L] (all batch items alike), [B,L], or with a last axis of

@@ -54,6 +54,31 @@ TEST(MakeBf16Tensor, RoundsToNearestEven) {
   EXPECT_THAT(ToFloats(*tensor).value(), ElementsAre(1.0f, 1 + 0x1p-6f, -2.5f));
 }
 
+TEST(Float16, EveryF16SurvivesTheWayThere) {
+  for (int bits = 0; bits < 1 << 16; ++bits) {
+    const float value = FloatFromF16(static_cast<uint16_t>(bits));
+    if (std::isnan(value)) {
+      EXPECT_TRUE(std::isnan(FloatFromF16(F16FromFloat(value))));
+    } else {
+      EXPECT_EQ(F16FromFloat(value), bits);
+    }
+  }
+}
+
+// Halfway between neighbours: to the even one.
+TEST(Float16, F16RoundsToNearestEven) {
+  for (int bits = 0; bits < 0x7bff; ++bits) {
+    const float low = FloatFromF16(static_cast<uint16_t>(bits));
+    const float high = FloatFromF16(static_cast<uint16_t>(bits + 1));
+    const float middle = (low + high) / 2;
+    EXPECT_EQ(F16FromFloat(middle), bits + bits % 2);
+    EXPECT_EQ(F16FromFloat(std::nextafter(middle, high)), bits + 1);
+    EXPECT_EQ(F16FromFloat(-std::nextafter(middle, low)), 0x8000 | bits);
+  }
+  EXPECT_EQ(F16FromFloat(65519.0f), 0x7bff);
+  EXPECT_EQ(F16FromFloat(65520.0f), 0x7c00);
+}
+
 TEST(Float16, EveryBf16SurvivesTheWayThere) {
   for (int bits = 0; bits < 1 << 16; ++bits) {
     const float value = FloatFromBf16(static_cast<uint16_t>(bits));
