@@ -14,6 +14,7 @@
 #include "client/attnctl/npy_tensors.h"
 #include "client/attnctl/target_options.h"
 #include "client/duration_text.h"
+#include "client/files.h"
 #include "proto/wire.h"
 
 namespace attnd::client {
@@ -40,11 +41,13 @@ Examples
   attnctl attend --query q.npy --key k.npy --value v.npy --out result
   attnctl attend --query q.npy --key k.npy --value v.npy \
       --query-time t.npy --key-time t.npy --unit ns \
-      --encoding rope --causal --past 7d --outputs output,lse --out result)";
+      --encoding rope --causal --past 7d --outputs output,lse --out result
+  attnctl attend --replay attnctl-mismatch-1.pb --out again)";
 
 struct Arguments {
   TargetOptions target;
   AttendArguments attend;
+  std::string replay;
   std::string prefix;
   bool json = false;
 };
@@ -100,9 +103,27 @@ ExitCode WriteAnswer(const v1::AttendResponse& answer,
   return kDone;
 }
 
+absl::StatusOr<v1::AttendRequest> ReadSaved(const std::string& path) {
+  const absl::StatusOr<std::string> file = ReadFile(path);
+  if (!file.ok()) return file.status();
+  v1::AttendRequest request;
+  if (request.ParseFromString(*file)) return request;
+  return absl::InvalidArgumentError(
+      absl::StrCat(path, ": expected a serialized AttendRequest"));
+}
+
+absl::StatusOr<v1::AttendRequest> RequestOf(const Arguments& arguments) {
+  if (!arguments.replay.empty()) return ReadSaved(arguments.replay);
+  const AttendArguments& attend = arguments.attend;
+  if (attend.query.empty() || attend.key.empty() || attend.value.empty()) {
+    return absl::InvalidArgumentError(
+        "expected --query, --key and --value, or --replay");
+  }
+  return MakeAttendRequest(attend);
+}
+
 ExitCode Run(const Arguments& arguments) {
-  absl::StatusOr<v1::AttendRequest> request =
-      MakeAttendRequest(arguments.attend);
+  absl::StatusOr<v1::AttendRequest> request = RequestOf(arguments);
   if (!request.ok()) return FailedInput(request.status());
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
@@ -114,14 +135,19 @@ ExitCode Run(const Arguments& arguments) {
 void AddArguments(CLI::App* command, Arguments* arguments) {
   AttendArguments* attend = &arguments->attend;
   command->add_option("--query", attend->query, "Queries, .npy")
-      ->type_name("FILE")
-      ->required();
-  command->add_option("--key", attend->key, "Keys, .npy")
-      ->type_name("FILE")
-      ->required();
+      ->type_name("FILE");
+  command->add_option("--key", attend->key, "Keys, .npy")->type_name("FILE");
   command->add_option("--value", attend->value, "Values, .npy")
+      ->type_name("FILE");
+  command
+      ->add_option("--replay", arguments->replay,
+                   "Send a whole request that attnctl load has saved, instead "
+                   "of arrays; no option but --out, --json and those of the "
+                   "connection counts then")
       ->type_name("FILE")
-      ->required();
+      ->excludes("--query")
+      ->excludes("--key")
+      ->excludes("--value");
   CLI::Option* query_time = command->add_option(
       "--query-time", attend->query_time, "Times of the queries, .npy");
   CLI::Option* key_time = command->add_option("--key-time", attend->key_time,

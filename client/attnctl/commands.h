@@ -15,6 +15,7 @@ void AddEncodingsCommand(CLI::App& app, int* exit_code);
 void AddAttendCommand(CLI::App& app, int* exit_code);
 void AddInterpolateCommand(CLI::App& app, int* exit_code);
 void AddLoadCommand(CLI::App& app, int* exit_code);
+void AddCompareCommand(CLI::App& app, int* exit_code);
 
 }  // namespace attnd::client
 

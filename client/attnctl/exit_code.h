@@ -8,11 +8,11 @@ enum ExitCode : int {
   // Done. health: SERVING.
   kDone = 0,
   // The service refused the request. health: any other state. load: a service
-  // level was missed.
+  // level was missed. compare: worse than tolerated.
   kRefused = 1,
   // The service was not reached, or not in time. load: answers were wrong.
   kUnreachable = 2,
-  // load: the figures of this run must not be used.
+  // load, compare: the figures of this run must not be used.
   kInvalidRun = 3,
   // Wrong arguments, or an input file that cannot be read.
   kUsage = 4,

@@ -1,92 +1,185 @@
-// attnctl load: how much a server does, and how long it takes.
+// attnctl load: how much a server does, how long it takes, and whether it is
+// right.
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
 #include <iostream>
 #include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
+#include "attnd_version.h"
 #include "client/attnctl/commands.h"
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
 #include "client/files.h"
+#include "client/histogram_codec.h"
 #include "client/load/load_options.h"
-#include "client/load/report.h"
+#include "client/load/load_report.h"
+#include "client/load/session.h"
 
 namespace attnd::client {
 namespace {
 
 constexpr char kManual[] = R"(
-Keeps a number of Attend calls in flight and measures how long each takes: a
-closed loop. The data is random but seeded, the times irregular. Connections are
-opened before the clock starts; calls that begin in the warm-up are not counted.
-Throughput is answers over the time from the first measured start to the last
-end. Latencies are kept in a histogram of three digits. Calls are never retried:
-every refusal is counted with its code.
+What it does
+  Without a schedule it keeps --in-flight calls under way, each followed by the
+  next: a closed loop, which waits when the server is slow and so asks less of
+  it. With --rate, --ramp, --steps or --replay calls start at planned moments
+  whatever becomes of them: an open loop, as users are.
+
+How time is taken
+  Latency runs from the planned moment to the end of the answer; service time,
+  shown beside it, from the moment of sending. When a server freezes for 2 s of
+  10 s, one in five latencies shows it, as one in five users would see it.
+  Connections are opened, and found healthy, before the schedule starts. Calls
+  planned in the warm-up are in no figure. Throughput is answers over the time
+  from the first planned moment to the last end. When --in-flight calls are
+  under way an open loop drops what is due and counts it, or lets it wait with
+  --when-full wait; it never delays in silence. Percentiles are of answers that
+  were OK; failed and dropped calls are the errors.
+
+When a run is invalid
+  No call succeeded; a thread of this client used more than 90 % of a processor;
+  or 1 % of the calls were sent later than --max-lag after their time although
+  there was a place. Then this client was measured, not the server.
+
+Work
+  --mix takes the options of this section without their dashes; --encoding,
+  --seed and all else given outside apply to every kind. --arrays sends a
+  user's own tensors. --series cuts --distinct windows of --keys observations
+  out of a CSV file, with their real times; its last --queries times ask. The
+  same --seed sends the same bytes in the same order at the same moments.
+
+The search
+  --find-max doubles the rate until --slo is missed, halves the interval until
+  it is narrower than --precision, and then wants the rate sustained twice in a
+  row. Sustained means: levels met, nothing dropped, the median of the last
+  third of the trial at most twice that of the first (and 1 ms), a valid run.
 
 Exit codes
-  0  done
-  1  reserved: a service level was missed
-  2  reserved: answers were wrong
-  3  the run is invalid: no connection, or no call succeeded
-  4  wrong arguments
+  0  done: levels met, answers right
+  1  a service level was missed, or --find-max found no rate
+  2  answers were wrong
+  3  the run is invalid: no connection, no success, or this client too slow
+  4  wrong arguments, or a file that cannot be read
   5  a result could not be written
+  Of several the run's validity counts first, then answers, then levels.
 
 Examples
-  attnctl load
   attnctl load -n 8 -c 2 -d 30s --queries 512 --encoding rope --causal
-  attnctl load -n 1 -r 1000 --batch 1 --heads 1 --queries 8 --dim 16 --json)";
+      closed loop: how fast are 8 callers served?
+  attnctl load --rate 200 --poisson -d 60s --slo 'p99<20ms,errors<0.1%'
+      open loop: do 200 users a second get their answers in time?
+  attnctl load --find-max --slo 'p99<20ms' --poisson -d 10s --html knee.html
+      how much does it sustain?
+  attnctl load --steps 100:30s,400:10s,100:30s --csv burst.csv --html burst.html
+      how does it take a burst, and does it recover?
+  attnctl load --rate 50 --mix 'weight=9 queries=64' \
+      --mix 'weight=1 queries=4096 encoding=rope causal=time past=7d'
+      mostly small requests, some large
+  attnctl load --rate 50 --series co2.csv --keys 256 --queries 16 --verify 0.1
+      windows of a real series, a tenth of the answers checked
+  attnctl load --rate 100 --json=after.json
+  attnctl compare before.json after.json
+      is it faster than before?)";
+
+std::atomic<bool> stop = false;
+
+// The first interrupt ends the run and reports it, the second the program.
+void StopAtFirst(int signal) {
+  stop = true;
+  std::signal(signal, SIG_DFL);
+}
 
 struct Arguments {
   TargetOptions target;
   LoadArguments load;
 };
 
-ExitCode Invalid(const absl::Status& status) {
-  FailedCall(status);
-  return kInvalidRun;
+absl::Status WriteHistograms(const LoadReport& report,
+                             const LoadArguments& load) {
+  const LoadResult& result = report.result;
+  if (!load.hdr.empty()) {
+    const std::string log =
+        HistogramLog(report.setting.start_epoch_seconds,
+                     {{"latency", report.setting.warm_up_seconds,
+                       result.span_seconds, &result.all.latency_ns},
+                      {"service", report.setting.warm_up_seconds,
+                       result.span_seconds, &result.all.service_ns}});
+    absl::Status status = WriteFile(load.hdr, log);
+    if (!status.ok()) return status;
+  }
+  if (load.hgrm.empty()) return absl::OkStatus();
+  return WriteFile(load.hgrm, result.all.latency_ns.PercentileText(1e6));
+}
+
+absl::Status WriteReports(const LoadReport& report, const LoadArguments& load) {
+  if (load.json == "-") {
+    std::cout << ReportJson(report);
+  } else {
+    std::cout << ReportText(report);
+  }
+  using Form = std::string (*)(const LoadReport&);
+  const std::pair<const std::string&, Form> files[] = {
+      {load.json, ReportJson},
+      {load.csv, ReportCsv},
+      {load.junit, ReportJunit},
+      {load.html, ReportHtml}};
+  for (const auto& [path, form] : files) {
+    if (path.empty() || (path == "-" && form == ReportJson)) continue;
+    absl::Status status = WriteFile(path, form(report));
+    if (!status.ok()) return status;
+  }
+  return WriteHistograms(report, load);
+}
+
+ExitCode Verdict(const LoadReport& report) {
+  if (!report.invalid.empty()) return kInvalidRun;
+  if (report.verification && report.verification->wrong > 0) {
+    return kUnreachable;
+  }
+  const bool missed =
+      !AllMet(report.slo) || (report.searched && !report.found_rate);
+  return missed ? kRefused : kDone;
 }
 
 ExitCode Run(const Arguments& arguments) {
-  const auto plan = MakeLoadPlan(arguments.load);
+  auto plan = MakeLoadPlan(arguments.load);
   if (!plan.ok()) return FailedInput(plan.status());
   const auto options = MakeClientOptions(arguments.target);
   if (!options.ok()) return FailedInput(options.status());
-  const auto requests = MakeRequests(plan->work);
-  if (!requests.ok()) return FailedInput(requests.status());
-  std::vector<grpc::ByteBuffer> payloads;
-  for (const v1::AttendRequest& request : *requests) {
-    payloads.push_back(Serialize(request));
+  const bool live = !arguments.load.quiet && isatty(STDERR_FILENO) == 1;
+  std::signal(SIGINT, StopAtFirst);
+  std::signal(SIGTERM, StopAtFirst);
+  auto report = RunSession({.client = *options,
+                            .target = arguments.target.target,
+                            .arguments = arguments.load,
+                            .live = live ? &std::cerr : nullptr,
+                            .stop = &stop},
+                           *std::move(plan));
+  if (absl::IsInvalidArgument(report.status())) {
+    return FailedInput(report.status());
   }
-  auto caller =
-      Caller::Connect(*options, plan->connections, plan->loop.in_flight);
-  if (!caller.ok()) return Invalid(caller.status());
-
-  const LoadResult result = RunClosedLoop(plan->loop, payloads, **caller);
-  const LoadSetting setting = {
-      .target = arguments.target.target,
-      .work = WorkText(plan->work),
-      .in_flight = plan->loop.in_flight,
-      .connections = plan->connections,
-      .warm_up_seconds =
-          std::chrono::duration<double>(plan->loop.warm_up).count(),
-      .seed = plan->work.seed,
-      .request_bytes = static_cast<int64_t>(payloads.front().Length())};
-  std::cout << (arguments.load.json ? ReportJson(setting, result)
-                                    : ReportText(setting, result));
-  if (!arguments.load.hdr.empty()) {
-    const absl::Status written =
-        WriteFile(arguments.load.hdr, result.latency_ns.PercentileText(1e6));
-    if (!written.ok()) return FailedOutput(written);
+  if (!report.ok()) {
+    FailedCall(report.status());
+    return kInvalidRun;
   }
-  return Invalidity(result).empty() ? kDone : kInvalidRun;
+  report->setting.client_version = ATTND_VERSION;
+  const absl::Status written = WriteReports(*report, arguments.load);
+  return written.ok() ? Verdict(*report) : FailedOutput(written);
 }
 
 }  // namespace
 
 void AddLoadCommand(CLI::App& app, int* exit_code) {
-  CLI::App* command =
-      app.add_subcommand("load", "Measure throughput and latency");
+  CLI::App* command = app.add_subcommand(
+      "load", "Measure throughput, latency and correctness under load");
   auto arguments = std::make_shared<Arguments>();
+  // What a retry hides, a load test must show.
+  arguments->target.attempts = 1;
   command->footer(kManual);
   AddLoadOptions(command, &arguments->load);
   AddTargetOptions(command, &arguments->target);

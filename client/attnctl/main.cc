@@ -20,13 +20,15 @@ Examples
   attnctl encodings --target attnd:50051     what time encodings does it offer?
   attnctl interpolate co2.csv --at 7d --out filled.csv --plot filled.svg
   attnctl load --in-flight 8 --duration 10s  how many requests a second?
+  attnctl load --rate 100 --slo 'p99<20ms'   do 100 a second get theirs in time?
   attnctl COMMAND --help                     everything about one command
 
 Exit codes
   0  done (health: SERVING)
-  1  the service refused the request (health: not SERVING)
-  2  the service was not reached, or not in time
-  3  load: the run was invalid, its figures must not be used
+  1  the service refused the request (health: not SERVING; load: a service
+     level was missed; compare: worse than tolerated)
+  2  the service was not reached, or not in time (load: answers were wrong)
+  3  load, compare: the run was invalid, its figures must not be used
   4  wrong arguments, or an input file that cannot be read
   5  a result could not be written
 
@@ -47,12 +49,14 @@ int main(int argc, char** argv) {
   AddAttendCommand(app, &exit_code);
   AddInterpolateCommand(app, &exit_code);
   AddLoadCommand(app, &exit_code);
+  AddCompareCommand(app, &exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
       std::cerr << "attnctl: '" << argv[1] << "' is no command; expected "
-                << "health, encodings, attend, interpolate or load\n";
+                << "health, encodings, attend, interpolate, load or "
+                << "compare\n";
       return kUsage;
     }
     // 0 for --help and --version; CLI11 has a number of its own per mistake.

@@ -1,65 +1,289 @@
 #include "client/load/load_options.h"
 
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/duration_text.h"
+#include "client/files.h"
+#include "client/random.h"
 
 namespace attnd::client {
 namespace {
 
-absl::StatusOr<std::chrono::nanoseconds> Length(const char* option,
-                                                const std::string& text) {
-  const absl::StatusOr<int64_t> ns = ParseDuration(text);
-  if (ns.ok() && *ns >= 0) return std::chrono::nanoseconds(*ns);
+// Cap of an open loop: far above what a healthy server holds at once, far below
+// what exhausts this client's memory.
+constexpr int kDefaultCap = 1000;
+// Where a search begins.
+constexpr double kFirstRate = 100;
+// Rows of the timeline that a run of known length fills.
+constexpr double kTimelineRows = 100;
+// A schedule that is bounded by calls alone; a hundred years of seconds.
+constexpr double kEndlessSeconds = 3e9;
+
+absl::StatusOr<int64_t> Length(const char* option, const std::string& text) {
+  absl::StatusOr<int64_t> ns = ParseDuration(text);
+  if (ns.ok() && *ns >= 0) return ns;
   return absl::InvalidArgumentError(absl::StrCat(
       option, ": ",
       ns.ok() ? "expected no negative time" : ns.status().message()));
 }
 
-absl::StatusOr<Work> MakeWork(const LoadArguments& arguments) {
-  Work work = arguments.work;
-  work.kv_heads = arguments.kv_heads > 0 ? arguments.kv_heads : work.heads;
-  work.keys = arguments.keys > 0 ? arguments.keys : work.queries;
-  work.value_dim = arguments.value_dim > 0 ? arguments.value_dim : work.dim;
-  work.dtype = arguments.dtype == "bf16" ? v1::DTYPE_BF16 : v1::DTYPE_F32;
-  work.times = arguments.times == "none"   ? TimeKind::kNone
-               : arguments.times == "grid" ? TimeKind::kGrid
-                                           : TimeKind::kPoisson;
-  const auto gap = Length("--gap", arguments.gap);
-  if (!gap.ok()) return gap.status();
-  work.mean_gap_ns = gap->count();
-  if (absl::Status bad = CheckWork(work); !bad.ok()) return bad;
-  return work;
+absl::Status Wrong(const auto&... parts) {
+  return absl::InvalidArgumentError(absl::StrCat(parts...));
 }
 
-void AddWorkOptions(CLI::App* command, LoadArguments* arguments) {
-  const std::string group = "Work";
-  Work* work = &arguments->work;
-  const auto add = [&](const char* name, auto& value, const char* text) {
-    return command->add_option(name, value, text)->group(group);
+bool OpenLoop(const LoadArguments& arguments) {
+  return arguments.rate != 0 || !arguments.ramp.empty() ||
+         !arguments.steps.empty() || !arguments.replay.empty() ||
+         arguments.find_max;
+}
+
+absl::Status CheckModes(const LoadArguments& arguments) {
+  const int modes = (arguments.rate != 0 && !arguments.find_max) +
+                    !arguments.ramp.empty() + !arguments.steps.empty() +
+                    !arguments.replay.empty() + arguments.find_max;
+  if (modes > 1) {
+    return Wrong(
+        "--rate, --ramp, --steps, --replay, --find-max: expected one of them");
+  }
+  if (arguments.find_max && arguments.slo.empty()) {
+    return Wrong("--find-max: expected --slo, for example 'p99<20ms'");
+  }
+  if (arguments.poisson &&
+      (!OpenLoop(arguments) || !arguments.replay.empty())) {
+    return Wrong("--poisson: expected --rate, --ramp, --steps or --find-max");
+  }
+  if (!(arguments.rate >= 0)) {
+    return Wrong("--rate ", arguments.rate, ": expected more than 0");
+  }
+  if (!(arguments.speed > 0)) {
+    return Wrong("--speed ", arguments.speed, ": expected more than 0");
+  }
+  if (!(arguments.precision > 0 && arguments.precision <= 1)) {
+    return Wrong("--precision ", arguments.precision, ": expected 0 to 1");
+  }
+  if (!(arguments.verify >= 0 && arguments.verify <= 1)) {
+    return Wrong("--verify ", arguments.verify, ": expected 0 to 1");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status SetPlaces(const LoadArguments& arguments, LoadPlan* plan) {
+  const int places = arguments.in_flight >= 0 ? arguments.in_flight
+                     : OpenLoop(arguments)
+                         ? std::max(kDefaultCap, arguments.connections)
+                         : 1;
+  if (places < 1 || places > 100'000) {
+    return Wrong("--in-flight ", places, ": expected 1 to 100000");
+  }
+  if (arguments.connections < 1 || arguments.connections > places) {
+    return Wrong("--connections ", arguments.connections,
+                 ": expected 1 to --in-flight ", places,
+                 ", or some would stay idle");
+  }
+  if (arguments.requests < 0) {
+    return Wrong("--requests ", arguments.requests, ": expected at least 1");
+  }
+  plan->conductor.slots = places;
+  plan->conductor.calls = arguments.requests;
+  plan->conductor.wait_when_full = arguments.when_full == "wait";
+  plan->connections = arguments.connections;
+  return absl::OkStatus();
+}
+
+absl::Status SetLengths(const LoadArguments& arguments, LoadPlan* plan) {
+  std::string warm_up = arguments.warm_up;
+  if (warm_up.empty()) warm_up = arguments.replay.empty() ? "1s" : "0s";
+  const auto warm_up_ns = Length("--warmup", warm_up);
+  if (!warm_up_ns.ok()) return warm_up_ns.status();
+  plan->conductor.warm_up_ns = *warm_up_ns;
+  if (!arguments.max_lag.empty()) {
+    const auto lag = Length("--max-lag", arguments.max_lag);
+    if (!lag.ok()) return lag.status();
+    plan->max_lag_ns = *lag;
+  }
+  const bool own_length = !arguments.steps.empty() || !arguments.replay.empty();
+  if (arguments.requests > 0 || own_length) return absl::OkStatus();
+  const auto duration = Length("--duration", arguments.duration);
+  if (!duration.ok()) return duration.status();
+  if (*duration == 0) return Wrong("--duration: expected more than 0");
+  plan->conductor.duration_ns = *duration;
+  plan->seconds = static_cast<double>(*warm_up_ns + *duration) * 1e-9;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Arrivals> ArrivalsOf(const LoadArguments& arguments,
+                                    const LoadPlan& plan,
+                                    std::vector<RateSegment> segments) {
+  // The warm-up goes on at the rate with which the measured part begins.
+  if (plan.conductor.warm_up_ns > 0) {
+    const double rate = segments.front().begin_rate;
+    segments.insert(
+        segments.begin(),
+        {static_cast<double>(plan.conductor.warm_up_ns) * 1e-9, rate, rate});
+  }
+  absl::StatusOr<RateProfile> profile = RateProfile::Make(std::move(segments));
+  if (!profile.ok()) return profile.status();
+  return arguments.poisson
+             ? Arrivals::Poisson(*std::move(profile), arguments.work.seed)
+             : Arrivals::Even(*std::move(profile));
+}
+
+double MeasuredSeconds(const LoadPlan& plan) {
+  return plan.conductor.duration_ns > 0
+             ? static_cast<double>(plan.conductor.duration_ns) * 1e-9
+             : kEndlessSeconds;
+}
+
+absl::StatusOr<std::vector<int64_t>> ReadMoments(
+    const LoadArguments& arguments) {
+  const absl::StatusOr<std::string> file = ReadFile(arguments.replay);
+  if (!file.ok()) return file.status();
+  TimeFormat format;
+  if (arguments.replay_unit != "iso") {
+    format.epoch_unit_ns = *UnitNanoseconds(arguments.replay_unit);
+  }
+  auto moments = ParseMoments(*file, format, arguments.speed);
+  if (moments.ok()) return moments;
+  return Wrong(arguments.replay, ": ", moments.status().message());
+}
+
+absl::Status SetSchedule(const LoadArguments& arguments, LoadPlan* plan) {
+  absl::StatusOr<Arrivals> arrivals = absl::InternalError("no schedule");
+  if (!arguments.replay.empty()) {
+    auto moments = ReadMoments(arguments);
+    if (!moments.ok()) return moments.status();
+    plan->mode =
+        absl::StrFormat("replay of %d moments from %s, speed %g",
+                        moments->size(), arguments.replay, arguments.speed);
+    plan->seconds = static_cast<double>(moments->back()) * 1e-9;
+    arrivals = Arrivals::Replay(*std::move(moments));
+  } else if (!arguments.steps.empty()) {
+    auto steps = ParseSteps(arguments.steps);
+    if (!steps.ok()) return Wrong("--steps: ", steps.status().message());
+    plan->mode = absl::StrCat("open loop, steps ", arguments.steps);
+    plan->seconds = static_cast<double>(plan->conductor.warm_up_ns) * 1e-9;
+    for (const RateSegment& step : *steps) plan->seconds += step.seconds;
+    arrivals = ArrivalsOf(arguments, *plan, *std::move(steps));
+  } else if (!arguments.ramp.empty()) {
+    if (arguments.requests > 0) {
+      return Wrong("--ramp: expected --duration, not --requests");
+    }
+    auto ramp = ParseRamp(arguments.ramp, MeasuredSeconds(*plan));
+    if (!ramp.ok()) return Wrong("--ramp: ", ramp.status().message());
+    plan->mode =
+        absl::StrCat("open loop, ramp ", arguments.ramp, " per second");
+    arrivals = ArrivalsOf(arguments, *plan, {*ramp});
+  } else if (arguments.find_max) {
+    plan->mode = "search of the largest rate";
+    plan->find_max = true;
+    plan->first_rate = arguments.rate > 0 ? arguments.rate : kFirstRate;
+    return ConstantArrivals(arguments, *plan, plan->first_rate).status();
+  } else if (arguments.rate > 0) {
+    plan->mode = absl::StrFormat("open loop, %g/s", arguments.rate);
+    arrivals = ConstantArrivals(arguments, *plan, arguments.rate);
+  } else {
+    plan->mode = "closed loop";
+    return absl::OkStatus();
+  }
+  if (!arrivals.ok()) return arrivals.status();
+  if (arguments.poisson) absl::StrAppend(&plan->mode, ", Poisson arrivals");
+  plan->arrivals = *std::move(arrivals);
+  return absl::OkStatus();
+}
+
+void AddScheduleOptions(CLI::App* command, LoadArguments* arguments) {
+  const std::string group = "Schedule";
+  const auto add = [&](const char* name, auto& value, const char* type,
+                       const char* text) {
+    return command->add_option(name, value, text)
+        ->type_name(type)
+        ->group(group);
   };
-  add("--batch", work->batch, "Batch items")->capture_default_str();
-  add("--heads", work->heads, "Query heads")->capture_default_str();
-  add("--kv-heads", arguments->kv_heads, "Key/value heads; default --heads");
-  add("--queries", work->queries, "Query rows")->capture_default_str();
-  add("--keys", arguments->keys, "Key rows; default --queries");
-  add("--dim", work->dim, "Head dimension")->capture_default_str();
-  add("--value-dim", arguments->value_dim, "Value dimension; default --dim");
-  add("--dtype", arguments->dtype, "f32 or bf16")
-      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
-      ->type_name("TYPE")
+  add("--rate", arguments->rate, "N",
+      "Open loop: start this many calls per second, whatever becomes of them");
+  command
+      ->add_flag("--poisson", arguments->poisson,
+                 "At random (exponential gaps) instead of evenly")
+      ->group(group);
+  add("--ramp", arguments->ramp, "A:B",
+      "Open loop: from A to B calls per second over --duration");
+  add("--steps", arguments->steps, "N:TIME,...",
+      "Open loop: each rate for its time");
+  add("--replay", arguments->replay, "FILE",
+      "Open loop: at the moments of this file, one a line");
+  add("--replay-unit", arguments->replay_unit, "UNIT",
+      "What a number there counts: s ms us ns; or iso for dates and times")
+      ->check(CLI::IsMember({"s", "ms", "us", "ns", "iso"}).description(""))
       ->capture_default_str();
-  add("--encoding", work->encoding, "Configured encoding; default: none")
-      ->type_name("NAME");
-  command->add_flag("--causal", work->causal, "Causal by time")->group(group);
-  add("--times", arguments->times,
-      "Times of the rows: poisson (irregular), grid, or none")
-      ->check(CLI::IsMember({"poisson", "grid", "none"}).description(""))
-      ->type_name("KIND")
+  add("--speed", arguments->speed, "X", "Replay X times as fast")
       ->capture_default_str();
-  add("--gap", arguments->gap, "Mean time between rows")->capture_default_str();
-  add("--distinct", work->distinct, "Requests with data of their own")
+  add("--when-full", arguments->when_full, "RULE",
+      "Open loop with --in-flight reached: drop the call and count it, or let "
+      "it wait (its latency includes the wait)")
+      ->check(CLI::IsMember({"drop", "wait"}).description(""))
       ->capture_default_str();
-  add("--seed", work->seed, "Of the data")->capture_default_str();
+  command
+      ->add_flag("--find-max", arguments->find_max,
+                 "Search the largest rate that meets --slo; --duration is of "
+                 "each trial, --rate where to begin (100)")
+      ->group(group);
+  add("--precision", arguments->precision, "X",
+      "Relative width at which the search ends")
+      ->capture_default_str();
+}
+
+void AddCheckOptions(CLI::App* command, LoadArguments* arguments) {
+  const std::string group = "Checks";
+  const auto add = [&](const char* name, auto& value, const char* type,
+                       const char* text) {
+    return command->add_option(name, value, text)
+        ->type_name(type)
+        ->group(group);
+  };
+  add("--slo", arguments->slo, "TEXT",
+      "Service levels, for example 'p99<20ms,errors<0.1%,rate>100'");
+  add("--max-lag", arguments->max_lag, "TIME",
+      "Largest p99 of this client's own lateness; default a tenth of the "
+      "median latency, at least 1ms");
+  add("--verify", arguments->verify, "SHARE",
+      "Check this share of the answers against a double-precision computation "
+      "of this client's own")
+      ->capture_default_str();
+  add("--save", arguments->save, "PREFIX",
+      "Requests with wrong answers go to PREFIX-1.pb and so on, for attnctl "
+      "attend --replay")
+      ->capture_default_str();
+  add("--metrics", arguments->metrics, "URL",
+      "Scrape http://HOST:PORT/metrics before, during and after; may be "
+      "repeated")
+      ->allow_extra_args(false);
+}
+
+void AddOutputOptions(CLI::App* command, LoadArguments* arguments) {
+  const std::string group = "Output";
+  command
+      ->add_flag("--json{-}", arguments->json,
+                 "Print JSON instead of text; --json=FILE: write it there too")
+      ->group(group);
+  const auto add = [&](const char* name, std::string& value, const char* text) {
+    command->add_option(name, value, text)->type_name("FILE")->group(group);
+  };
+  add("--csv", arguments->csv, "What happened over time, one row a stretch");
+  add("--hdr", arguments->hdr,
+      "Histograms of latency and service time as HdrHistogram's log");
+  add("--hgrm", arguments->hgrm,
+      "Percentiles of latency (ms) as HdrHistogram's plotter reads them");
+  add("--junit", arguments->junit, "Service levels and checks as JUnit XML");
+  add("--html", arguments->html, "A report with plots, in one file");
+  command
+      ->add_flag("-q,--quiet", arguments->quiet,
+                 "No live line; there is none anyway unless standard error is "
+                 "a terminal")
+      ->group(group);
 }
 
 }  // namespace
@@ -69,9 +293,13 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   const auto add = [&](const char* name, auto& value, const char* text) {
     return command->add_option(name, value, text)->group(group);
   };
-  add("-n,--in-flight", arguments->in_flight, "Calls in flight at any time")
-      ->capture_default_str();
-  add("-c,--connections", arguments->connections, "Connections that they share")
+  add("-n,--in-flight", arguments->in_flight,
+      "Closed loop: calls in flight at any time (default 1); open loop: at "
+      "most (default 1000)")
+      ->type_name("N");
+  add("-c,--connections", arguments->connections,
+      "Connections to each endpoint")
+      ->type_name("N")
       ->capture_default_str();
   CLI::Option* duration =
       add("-d,--duration", arguments->duration, "Length of the measured part")
@@ -79,53 +307,51 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
           ->capture_default_str();
   add("-r,--requests", arguments->requests,
       "Calls of the measured part, instead of a length")
+      ->type_name("N")
       ->excludes(duration);
-  add("-w,--warmup", arguments->warm_up, "Time before it")
-      ->type_name("TIME")
+  add("-w,--warmup", arguments->warm_up,
+      "Time before it, which is not measured (default 1s; replay: 0s)")
+      ->type_name("TIME");
+  add("--protocol", arguments->protocol, "What is spoken: attnd")
+      ->check(CLI::IsMember({"attnd"}).description(""))
+      ->type_name("NAME")
       ->capture_default_str();
-  AddWorkOptions(command, arguments);
-  command->add_flag("--json", arguments->json, "Print JSON")->group("Output");
   command
-      ->add_option("--hdr", arguments->hdr,
-                   "File for the latencies (ms) as HdrHistogram's percentile "
-                   "distribution")
-      ->type_name("FILE")
-      ->group("Output");
+      ->add_flag("--stream", arguments->stream,
+                 "Send through AttendStream, one stream a connection, instead "
+                 "of one call a request")
+      ->group(group);
+  AddScheduleOptions(command, arguments);
+  AddWorkOptions(command, &arguments->work);
+  AddCheckOptions(command, arguments);
+  AddOutputOptions(command, arguments);
+}
+
+absl::StatusOr<Arrivals> ConstantArrivals(const LoadArguments& arguments,
+                                          const LoadPlan& plan, double rate) {
+  return ArrivalsOf(arguments, plan, {{MeasuredSeconds(plan), rate, rate}});
 }
 
 absl::StatusOr<LoadPlan> MakeLoadPlan(const LoadArguments& arguments) {
   LoadPlan plan;
-  if (arguments.in_flight < 1 || arguments.in_flight > 100'000) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--in-flight ", arguments.in_flight, ": expected 1 to 100000"));
+  absl::Status status = CheckModes(arguments);
+  if (status.ok()) status = SetPlaces(arguments, &plan);
+  if (status.ok()) status = SetLengths(arguments, &plan);
+  if (status.ok()) status = SetSchedule(arguments, &plan);
+  if (!status.ok()) return status;
+  if (!arguments.slo.empty()) {
+    auto slo = ParseSlo(arguments.slo);
+    if (!slo.ok()) return slo.status();
+    plan.slo = *std::move(slo);
   }
-  if (arguments.connections < 1 ||
-      arguments.connections > arguments.in_flight) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--connections ", arguments.connections, ": expected 1 to --in-flight ",
-        arguments.in_flight, ", or some would stay idle"));
-  }
-  if (arguments.requests < 0) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--requests ", arguments.requests, ": expected at least 1"));
-  }
-  plan.loop.in_flight = arguments.in_flight;
-  plan.loop.calls = arguments.requests;
-  plan.connections = arguments.connections;
-  const auto warm_up = Length("--warmup", arguments.warm_up);
-  if (!warm_up.ok()) return warm_up.status();
-  plan.loop.warm_up = *warm_up;
-  if (arguments.requests == 0) {
-    const auto duration = Length("--duration", arguments.duration);
-    if (!duration.ok()) return duration.status();
-    if (duration->count() == 0) {
-      return absl::InvalidArgumentError("--duration: expected more than 0");
-    }
-    plan.loop.duration = *duration;
-  }
-  absl::StatusOr<Work> work = MakeWork(arguments);
-  if (!work.ok()) return work.status();
-  plan.work = *std::move(work);
+  auto kinds = MakeWorkKinds(arguments.work);
+  if (!kinds.ok()) return kinds.status();
+  plan.kinds = *std::move(kinds);
+  plan.conductor.verify_share = arguments.verify;
+  // Not the numbers that make the arrivals.
+  plan.conductor.seed = Random(arguments.work.seed).Next();
+  plan.conductor.row_ns = std::max<int64_t>(
+      std::llround(plan.seconds / kTimelineRows * 1e9), 50'000'000);
   return plan;
 }
 

@@ -4,42 +4,80 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "client/load/closed_loop.h"
-#include "client/load/workload.h"
+#include "client/load/conductor.h"
+#include "client/load/slo.h"
+#include "client/load/work_options.h"
 
 namespace attnd::client {
 
-// As typed.
+// As typed. Empty and 0 mean: not given.
 struct LoadArguments {
-  int in_flight = 1;
+  // -1 = not given.
+  int in_flight = -1;
   int connections = 1;
   std::string duration = "10s";
   int64_t requests = 0;
-  std::string warm_up = "1s";
-  Work work;
-  int64_t kv_heads = 0;
-  int64_t keys = 0;
-  int64_t value_dim = 0;
-  std::string dtype = "f32";
-  std::string times = "poisson";
-  std::string gap = "1s";
-  bool json = false;
-  std::string hdr;
+  std::string warm_up = {};
+  double rate = 0;
+  bool poisson = false;
+  std::string ramp = {};
+  std::string steps = {};
+  std::string replay = {};
+  std::string replay_unit = "s";
+  double speed = 1;
+  std::string when_full = "drop";
+  bool find_max = false;
+  double precision = 0.05;
+  std::string slo = {};
+  std::string max_lag = {};
+  std::string protocol = "attnd";
+  bool stream = false;
+  double verify = 0;
+  std::string save = "attnctl-mismatch";
+  std::vector<std::string> metrics = {};
+  WorkArguments work = {};
+  std::string json = {};
+  std::string csv = {};
+  std::string hdr = {};
+  std::string hgrm = {};
+  std::string junit = {};
+  std::string html = {};
+  bool quiet = false;
 };
 
 void AddLoadOptions(CLI::App* command, LoadArguments* arguments);
 
-// What to run, checked. InvalidArgument names the option.
+// What to run, checked.
 struct LoadPlan {
-  ClosedLoop loop;
+  // All but the arrivals, work and time-out.
+  ConductorOptions conductor = {};
+  // The schedule of one run; nullopt for a closed loop and for a search.
+  std::optional<Arrivals> arrivals = std::nullopt;
+  // "open loop, 100/s, Poisson arrivals".
+  std::string mode = {};
   int connections = 1;
-  Work work;
+  std::vector<SloClause> slo = {};
+  // Of a search.
+  bool find_max = false;
+  double first_rate = 0;
+  // Length of a run with its warm-up; 0 = bounded by calls.
+  double seconds = 0;
+  int64_t max_lag_ns = 0;
+  std::vector<WorkKind> kinds = {};
 };
+
+// Reads the files of the work and of a replay. InvalidArgument names the
+// option.
 absl::StatusOr<LoadPlan> MakeLoadPlan(const LoadArguments& arguments);
+
+// A constant rate for the length of the plan, its warm-up included.
+absl::StatusOr<Arrivals> ConstantArrivals(const LoadArguments& arguments,
+                                          const LoadPlan& plan, double rate);
 
 }  // namespace attnd::client
 

@@ -12,41 +12,34 @@
 namespace attnd::client {
 namespace {
 
-// 2026-01-01T00:00:00Z: where recorded series end, so that times are as large
-// as they really are.
-constexpr int64_t kSeriesEndNs = 1'767'225'600'000'000'000;
+absl::StatusOr<v1::Tensor> ToTensor(v1::DType dtype,
+                                    const std::vector<float>& values,
+                                    absl::Span<const int64_t> shape) {
+  switch (dtype) {
+    case v1::DTYPE_BF16:
+      return MakeBf16Tensor(values, shape);
+    case v1::DTYPE_F16:
+      return MakeF16Tensor(values, shape);
+    default:
+      return MakeTensor(values, shape);
+  }
+}
 
 absl::StatusOr<v1::Tensor> RandomTensor(v1::DType dtype,
                                         absl::Span<const int64_t> shape,
                                         Random& random) {
   std::vector<float> values(*wire::ElementCount(shape));
   for (float& value : values) value = static_cast<float>(random.Normal());
-  return dtype == v1::DTYPE_BF16 ? MakeBf16Tensor(values, shape)
-                                 : MakeTensor(values, shape);
+  return ToTensor(dtype, values, shape);
 }
 
-// Times of `rows` rows in increasing order, the last at kSeriesEndNs.
-std::vector<int64_t> RowTimes(const Work& work, int64_t rows, Random& random) {
-  std::vector<int64_t> times(rows);
-  int64_t at = kSeriesEndNs;
-  for (int64_t i = rows; i-- > 0;) {
-    times[i] = at;
-    const double gap =
-        work.times == TimeKind::kGrid ? 1.0 : random.Exponential();
-    at -= std::llround(gap * static_cast<double>(work.mean_gap_ns));
-  }
-  return times;
-}
-
-absl::Status SetTimes(const Work& work, Random& random,
+// Key times, and their end as query times (or the other way round when there
+// are more queries).
+absl::Status SetTimes(const Work& work, absl::Span<const int64_t> times,
                       v1::AttendRequest* request) {
-  const std::vector<int64_t> times =
-      RowTimes(work, std::max(work.queries, work.keys), random);
-  const auto last = [&](int64_t rows) {
-    return absl::MakeConstSpan(times).last(rows);
-  };
-  auto query = MakeTimeAxis(last(work.queries), v1::TICK_UNIT_NANOSECONDS);
-  auto key = MakeTimeAxis(last(work.keys), v1::TICK_UNIT_NANOSECONDS);
+  auto query =
+      MakeTimeAxis(times.last(work.queries), v1::TICK_UNIT_NANOSECONDS);
+  auto key = MakeTimeAxis(times.last(work.keys), v1::TICK_UNIT_NANOSECONDS);
   if (!query.ok()) return query.status();
   if (!key.ok()) return key.status();
   *request->mutable_query_time() = *std::move(query);
@@ -72,12 +65,55 @@ absl::StatusOr<v1::AttendRequest> MakeRequest(const Work& work,
   *request.mutable_key() = *std::move(key);
   *request.mutable_value() = *std::move(value);
   if (work.times != TimeKind::kNone) {
-    absl::Status status = SetTimes(work, random, &request);
+    absl::Status status =
+        SetTimes(work,
+                 RowTimes(work.times, work.mean_gap_ns,
+                          std::max(work.queries, work.keys), random),
+                 &request);
     if (!status.ok()) return status;
   }
-  if (!work.encoding.empty()) request.set_encoding(work.encoding);
-  if (work.causal) request.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
-  for (v1::Output output : work.outputs) request.add_outputs(output);
+  SetChoices(work, &request);
+  return request;
+}
+
+// Lengths from (1 - ragged) of all rows to all, item by item.
+void SetLengths(const Work& work, int64_t rows,
+                google::protobuf::RepeatedField<int64_t>* lengths) {
+  for (int64_t item = 0; item < work.batch; ++item) {
+    const double share =
+        work.batch > 1
+            ? static_cast<double>(item) / static_cast<double>(work.batch - 1)
+            : 0;
+    lengths->Add(
+        std::max<int64_t>(1, std::llround(static_cast<double>(rows) *
+                                          (1 - work.ragged * (1 - share)))));
+  }
+}
+
+absl::StatusOr<v1::AttendRequest> MakeWindow(const Work& work,
+                                             absl::Span<const int64_t> times,
+                                             absl::Span<const double> values,
+                                             Random& random) {
+  Work shapes = work;
+  shapes.times = TimeKind::kNone;
+  absl::StatusOr<v1::AttendRequest> request = MakeRequest(shapes, random);
+  if (!request.ok()) return request;
+  absl::Status status = SetTimes(work, times, &*request);
+  if (!status.ok()) return status;
+  double mean = 0;
+  for (double value : values) {
+    mean += value / static_cast<double>(values.size());
+  }
+  std::vector<float> rows;
+  for (int64_t i = 0; i < work.batch * work.kv_heads; ++i) {
+    for (double value : values) {
+      rows.insert(rows.end(), work.value_dim, static_cast<float>(value - mean));
+    }
+  }
+  absl::StatusOr<v1::Tensor> tensor = ToTensor(
+      work.dtype, rows, {work.batch, work.kv_heads, work.keys, work.value_dim});
+  if (!tensor.ok()) return tensor.status();
+  *request->mutable_value() = *std::move(tensor);
   return request;
 }
 
@@ -94,8 +130,31 @@ std::string WorkText(const Work& work) {
   }
   absl::StrAppend(&text, " ", wire::DTypeText(work.dtype));
   if (!work.encoding.empty()) absl::StrAppend(&text, " ", work.encoding);
-  if (work.causal) absl::StrAppend(&text, " causal");
+  if (work.causal != v1::CAUSALITY_UNSPECIFIED) {
+    absl::StrAppend(&text, " causal");
+  }
+  if (work.past_ns || work.future_ns || work.past_keys) {
+    absl::StrAppend(&text, " windowed");
+  }
+  if (work.ragged > 0) absl::StrAppend(&text, " ragged");
   return text;
+}
+
+void SetChoices(const Work& work, v1::AttendRequest* request) {
+  if (!work.encoding.empty()) request->set_encoding(work.encoding);
+  v1::Mask mask;
+  mask.set_causal(work.causal);
+  mask.set_strict(work.strict);
+  if (work.past_ns) mask.set_past_ticks(*work.past_ns);
+  if (work.future_ns) mask.set_future_ticks(*work.future_ns);
+  if (work.past_keys) mask.set_past_keys(*work.past_keys);
+  if (work.ragged > 0) {
+    SetLengths(work, work.queries, mask.mutable_query_lengths());
+    SetLengths(work, work.keys, mask.mutable_key_lengths());
+  }
+  if (mask.ByteSizeLong() > 0) *request->mutable_mask() = mask;
+  request->set_priority(work.priority);
+  for (v1::Output output : work.outputs) request->add_outputs(output);
 }
 
 absl::Status CheckWork(const Work& work) {
@@ -115,12 +174,31 @@ absl::Status CheckWork(const Work& work) {
                                                    ": expected a divisor of ",
                                                    "--heads ", work.heads));
   }
-  // A series of more than 200 years would leave the int64 nanoseconds.
-  const double span = static_cast<double>(std::max(work.queries, work.keys)) *
-                      static_cast<double>(work.mean_gap_ns);
-  if (work.mean_gap_ns < 0 || span > 6e18) {
+  // The series end 146 years before int64 nanoseconds do, and 346 after they
+  // begin.
+  if (work.mean_gap_ns < 0 ||
+      LongestSpanNs(work.times, work.mean_gap_ns,
+                    std::max(work.queries, work.keys)) > 9e18) {
     return absl::InvalidArgumentError(
-        "--gap: expected at least 0, and less than 200 years for all rows");
+        "--gap: expected at least 0, and less than 140 years for all rows");
+  }
+  if ((work.past_ns || work.future_ns) && work.times == TimeKind::kNone) {
+    return absl::InvalidArgumentError(
+        "--past, --future: expected --times; rows without them have no clock");
+  }
+  for (const auto& window : {work.past_ns, work.future_ns, work.past_keys}) {
+    if (window.value_or(0) < 0) {
+      return absl::InvalidArgumentError(
+          "--past, --future, --past-keys: expected at least 0");
+    }
+  }
+  if (!(work.ragged >= 0 && work.ragged < 1)) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--ragged ", work.ragged, ": expected 0 to below 1"));
+  }
+  if (work.priority < -10 || work.priority > 10) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--priority ", work.priority, ": expected -10 to 10"));
   }
   const int64_t key_elements[] = {work.batch, work.kv_heads, work.keys,
                                   std::max(work.dim, work.value_dim)};
@@ -146,6 +224,38 @@ absl::StatusOr<std::vector<v1::AttendRequest>> MakeRequests(const Work& work) {
   std::vector<v1::AttendRequest> requests;
   for (int64_t i = 0; i < work.distinct; ++i) {
     absl::StatusOr<v1::AttendRequest> request = MakeRequest(work, random);
+    if (!request.ok()) return request.status();
+    request->set_request_id(absl::StrCat("load ", i));
+    requests.push_back(*std::move(request));
+  }
+  return requests;
+}
+
+absl::StatusOr<std::vector<v1::AttendRequest>> MakeSeriesRequests(
+    const Work& work, const Series& series) {
+  if (absl::Status bad = CheckWork(work); !bad.ok()) return bad;
+  std::vector<int64_t> times;
+  std::vector<double> values;
+  for (size_t i = 0; i < series.value.size(); ++i) {
+    if (std::isnan(series.value[i])) continue;
+    times.push_back(series.time_ns[i]);
+    values.push_back(series.value[i]);
+  }
+  const auto observations = static_cast<int64_t>(times.size());
+  if (work.keys > observations || work.queries > work.keys) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--series: ", observations, " observations, expected at least --keys ",
+        work.keys, ", and --queries ", work.queries, " at most as many"));
+  }
+  Random random(work.seed);
+  std::vector<v1::AttendRequest> requests;
+  for (int64_t i = 0; i < work.distinct; ++i) {
+    const int64_t first =
+        work.distinct > 1 ? (observations - work.keys) * i / (work.distinct - 1)
+                          : 0;
+    absl::StatusOr<v1::AttendRequest> request = MakeWindow(
+        work, absl::MakeConstSpan(times).subspan(first, work.keys),
+        absl::MakeConstSpan(values).subspan(first, work.keys), random);
     if (!request.ok()) return request.status();
     request->set_request_id(absl::StrCat("load ", i));
     requests.push_back(*std::move(request));

@@ -86,6 +86,41 @@ TEST_F(AttnctlWithAttnd, MeasuresIt) {
   EXPECT_EQ(json.fields().at("failed").number_value(), 0);
 }
 
+// Its answers are right by a computation that shares nothing with it, over both
+// transports.
+TEST_F(AttnctlWithAttnd, VerifiesItsAnswers) {
+  for (const bool stream : {false, true}) {
+    std::vector<std::string> arguments = {
+        "load",
+        "-r",
+        "40",
+        "-w",
+        "0s",
+        "--heads",
+        "2",
+        "--queries",
+        "16",
+        "--dim",
+        "16",
+        "--outputs",
+        "output,lse",
+        "--mix",
+        "encoding=rope causal=time past=9s",
+        "--mix",
+        "encoding=co2 times=days",
+        "--mix",
+        "encoding=alibi causal=time times=duplicates batch=2 ragged=0.5",
+        "--verify",
+        "1",
+        "--save",
+        FreshFolder() + "bad"};
+    if (stream) arguments.push_back("--stream");
+    const ProcessResult result = Run(arguments);
+    EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+    EXPECT_THAT(result.out, HasSubstr("verified     40 answers, 0 wrong"));
+  }
+}
+
 // Case C18: 8 MiB of scores pass with everything at its default.
 TEST_F(AttnctlWithAttnd, LargeAnswersPassByDefault) {
   v1::AttendRequest request = MakeRequests({.queries = 512,

@@ -37,7 +37,7 @@ TEST(Attnctl, SaysItsVersionAndItsUse) {
   const ProcessResult help = RunAttnctl({"--help"});
   EXPECT_EQ(help.exit_code, 0);
   for (const char* command :
-       {"health", "encodings", "attend", "interpolate", "load"}) {
+       {"health", "encodings", "attend", "interpolate", "load", "compare"}) {
     EXPECT_THAT(help.out, HasSubstr(command));
     const ProcessResult manual = RunAttnctl({command, "--help"});
     EXPECT_EQ(manual.exit_code, 0);
@@ -59,6 +59,16 @@ TEST(Attnctl, WrongArgumentsAreExitCode4) {
         {"attend"},
         {"load", "-n", "0"},
         {"load", "-n", "2", "-c", "3"},
+        {"load", "--rate", "5", "--ramp", "1:2"},
+        {"load", "--rate", "5", "--slo", "p99"},
+        {"load", "--find-max"},
+        {"load", "--poisson"},
+        {"load", "--steps", "5"},
+        {"load", "--replay", "/nonexistent"},
+        {"load", "--mix", "querys=3"},
+        {"load", "--verify", "2"},
+        {"load", "--protocol", "other"},
+        {"compare", "/nonexistent", "/nonexistent"},
         {"interpolate", "/nonexistent.csv"},
         {"encodings", "show"},
         {"health", "--metadata", "nothing"},

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "attnd/rpc/v1/error_details.pb.h"
+#include "tests/client/stub_stream.h"
 
 namespace attnd::client {
 namespace {
@@ -32,6 +33,15 @@ class DelayedFinish {
   grpc::Alarm alarm_;
 };
 
+// A google.rpc.Status; Refusal() has made one already.
+std::string StatusBytes(const grpc::Status& status) {
+  if (!status.error_details().empty()) return status.error_details();
+  rpc::v1::Status bytes;
+  bytes.set_code(status.error_code());
+  bytes.set_message(status.error_message());
+  return bytes.SerializeAsString();
+}
+
 std::string Metadata(const grpc::CallbackServerContext& context,
                      const char* key) {
   const auto found = context.client_metadata().find(key);
@@ -41,11 +51,12 @@ std::string Metadata(const grpc::CallbackServerContext& context,
 
 }  // namespace
 
-StubService::StubService(std::shared_ptr<grpc::ServerCredentials> credentials) {
+StubService::StubService(std::shared_ptr<grpc::ServerCredentials> credentials,
+                         const std::string& address) {
   grpc::EnableDefaultHealthCheckService(true);
   int port = 0;
   grpc::ServerBuilder builder;
-  builder.AddListeningPort("127.0.0.1:0", credentials, &port);
+  builder.AddListeningPort(address, credentials, &port);
   builder.SetMaxReceiveMessageSize(-1);
   builder.SetMaxSendMessageSize(-1);
   builder.RegisterService(this);
@@ -90,12 +101,31 @@ grpc::ServerUnaryReactor* StubService::Attend(
   if (!status.ok() && !pushback_ms.empty()) {
     context->AddTrailingMetadata("grpc-retry-pushback-ms", pushback_ms);
   }
-  if (delay > absl::ZeroDuration()) {
-    DelayedFinish::Start(reactor, status, delay);
+  if (const absl::Duration wait = DelayOf(number);
+      wait > absl::ZeroDuration()) {
+    DelayedFinish::Start(reactor, status, wait);
   } else {
     reactor->Finish(status);
   }
   return reactor;
+}
+
+grpc::ServerBidiReactor<v1::AttendStreamRequest, v1::AttendStreamResponse>*
+StubService::AttendStream(grpc::CallbackServerContext* context) {
+  return new StubStream([this, context](const v1::AttendRequest& request,
+                                        v1::AttendStreamResponse* answer) {
+    const int number = Note(*context);
+    grpc::Status status;
+    v1::AttendResponse response;
+    if (on_attend) status = on_attend(number, request, &response);
+    answer->set_request_id(request.request_id());
+    if (status.ok()) {
+      *answer->mutable_response() = response;
+    } else {
+      answer->set_status(StatusBytes(status));
+    }
+    return DelayOf(number);
+  });
 }
 
 grpc::ServerUnaryReactor* StubService::ListEncodings(

@@ -33,7 +33,8 @@ class StubService final : public v1::AttentionScoring::CallbackService {
   using Handler = std::function<grpc::Status(const Request&, Response*)>;
 
   explicit StubService(std::shared_ptr<grpc::ServerCredentials> credentials =
-                           grpc::InsecureServerCredentials());
+                           grpc::InsecureServerCredentials(),
+                       const std::string& address = "127.0.0.1:0");
   ~StubService() override;
 
   // "127.0.0.1:port".
@@ -50,8 +51,10 @@ class StubService final : public v1::AttentionScoring::CallbackService {
       on_attend;
   Handler<v1::ListEncodingsRequest, v1::ListEncodingsResponse> on_list;
   Handler<v1::GetServerInfoRequest, v1::GetServerInfoResponse> on_info;
-  // Attend answers this long after it arrived, without holding a thread.
+  // Attend answers this long after it arrived, without holding a thread; with
+  // `on_delay` each call has its own.
   absl::Duration delay;
+  std::function<absl::Duration(int number)> on_delay;
 
   // Of the whole server, for the health protocol; at first serving.
   void SetServing(bool serving);
@@ -64,6 +67,8 @@ class StubService final : public v1::AttentionScoring::CallbackService {
   grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* context,
                                    const v1::AttendRequest* request,
                                    v1::AttendResponse* response) override;
+  grpc::ServerBidiReactor<v1::AttendStreamRequest, v1::AttendStreamResponse>*
+  AttendStream(grpc::CallbackServerContext* context) override;
   grpc::ServerUnaryReactor* ListEncodings(
       grpc::CallbackServerContext* context,
       const v1::ListEncodingsRequest* request,
@@ -74,6 +79,9 @@ class StubService final : public v1::AttentionScoring::CallbackService {
       v1::GetServerInfoResponse* response) override;
 
   int Note(const grpc::CallbackServerContext& context);
+  absl::Duration DelayOf(int number) const {
+    return on_delay ? on_delay(number) : delay;
+  }
 
   mutable std::mutex mutex_;
   std::vector<Arrival> arrivals_;

@@ -29,7 +29,7 @@ TEST(MakeRequests, HaveTheShapesAskedFor) {
                                       .dim = 8,
                                       .value_dim = 6,
                                       .encoding = "rope",
-                                      .causal = true,
+                                      .causal = v1::CAUSALITY_TIME,
                                       .distinct = 3});
   ASSERT_TRUE(requests.ok()) << requests.status();
   ASSERT_EQ(requests->size(), 3u);
@@ -81,6 +81,57 @@ TEST(MakeRequests, GridsAreRegularAndNoneHasNoTimes) {
   EXPECT_FALSE((*MakeRequests({.times = TimeKind::kNone}))[0].has_query_time());
 }
 
+TEST(MakeRequests, SendEveryTypeMaskAndPriority) {
+  const auto requests = MakeRequests({.batch = 3,
+                                      .queries = 8,
+                                      .keys = 16,
+                                      .dtype = v1::DTYPE_F16,
+                                      .causal = v1::CAUSALITY_TIME,
+                                      .strict = true,
+                                      .past_ns = 7'000'000'000,
+                                      .past_keys = 5,
+                                      .ragged = 0.5,
+                                      .priority = -3,
+                                      .distinct = 1});
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  const v1::AttendRequest& request = (*requests)[0];
+  EXPECT_EQ(request.query().dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(request.query().data().size(), 3u * 8 * 8 * 64 * 2);
+  EXPECT_TRUE(request.mask().strict());
+  EXPECT_EQ(request.mask().past_ticks(), 7'000'000'000);
+  EXPECT_FALSE(request.mask().has_future_ticks());
+  EXPECT_EQ(request.mask().past_keys(), 5);
+  EXPECT_THAT(request.mask().key_lengths(), ElementsAre(8, 12, 16));
+  EXPECT_THAT(request.mask().query_lengths(), ElementsAre(4, 6, 8));
+  EXPECT_EQ(request.priority(), -3);
+}
+
+TEST(MakeSeriesRequests, CutWindowsOutOfTheSeries) {
+  Series series;
+  for (int i = 0; i < 100; ++i) {
+    series.time_ns.push_back(i * i);
+    series.value.push_back(i % 10 == 3 ? NAN : i);
+  }
+  const Work work = {
+      .queries = 2, .keys = 10, .dim = 4, .value_dim = 3, .distinct = 9};
+  const auto requests = MakeSeriesRequests(work, series);
+  ASSERT_TRUE(requests.ok()) << requests.status();
+  ASSERT_EQ(requests->size(), 9u);
+  // 90 observations: the windows begin at 0, 10, 20, ... of them.
+  const v1::AttendRequest& second = (*requests)[1];
+  EXPECT_THAT(Times(second.key_time()),
+              ElementsAre(11 * 11, 12 * 12, 14 * 14, 15 * 15, 16 * 16, 17 * 17,
+                          18 * 18, 19 * 19, 20 * 20, 21 * 21));
+  EXPECT_THAT(Times(second.query_time()), ElementsAre(20 * 20, 21 * 21));
+  const std::vector<float> values = *ToFloats(second.value());
+  const float mean = (11 + 12 + 14 + 15 + 16 + 17 + 18 + 19 + 20 + 21) / 10.0f;
+  EXPECT_FLOAT_EQ(values[0], 11 - mean);
+  EXPECT_FLOAT_EQ(values[2], 11 - mean);
+  EXPECT_FLOAT_EQ(values[3], 12 - mean);
+  EXPECT_EQ(Times((*requests)[8].key_time()).back(), 99 * 99);
+  EXPECT_FALSE(MakeSeriesRequests({.queries = 2, .keys = 91}, series).ok());
+}
+
 TEST(CheckWork, NamesTheOption) {
   const auto refusal = [](const Work& work) {
     return std::string(CheckWork(work).message());
@@ -92,12 +143,16 @@ TEST(CheckWork, NamesTheOption) {
                        .keys = 1 << 20,
                        .mean_gap_ns = int64_t{1} << 60}),
               HasSubstr("--gap"));
+  EXPECT_THAT(refusal({.past_ns = 1, .times = TimeKind::kNone}),
+              HasSubstr("--past"));
+  EXPECT_THAT(refusal({.ragged = 1}), HasSubstr("--ragged"));
+  EXPECT_THAT(refusal({.priority = 11}), HasSubstr("--priority 11"));
   EXPECT_THAT(refusal({.batch = 1 << 20, .queries = 1 << 20}),
               HasSubstr("2 GiB"));
 }
 
 TEST(WorkText, IsShort) {
-  EXPECT_EQ(WorkText({.encoding = "rope", .causal = true}),
+  EXPECT_EQ(WorkText({.encoding = "rope", .causal = v1::CAUSALITY_TIME}),
             "B1 H8 Lq128 Lk128 D64 f32 rope causal");
   EXPECT_EQ(WorkText({.heads = 8,
                       .kv_heads = 2,

@@ -1,0 +1,50 @@
+#include "client/load/channels.h"
+
+#include <algorithm>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+#include "client/channel.h"
+
+namespace attnd::client {
+
+absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
+                                         int connections) {
+  if (absl::Status bad = CheckOptions(options); !bad.ok()) return bad;
+  const absl::StatusOr<std::string> target = TargetOf(options.endpoints);
+  if (!target.ok()) return target.status();
+  Channels channels;
+  for (int i = 0; i < connections; ++i) {
+    channels.push_back(MakeChannel(options, ChannelUse::kCalls));
+    channels.back()->GetState(/*try_to_connect=*/true);
+  }
+  const auto deadline = GrpcDeadline(absl::ToInt64Nanoseconds(options.timeout));
+  for (int i = 0; i < connections; ++i) {
+    if (!channels[i]->WaitForConnected(deadline)) {
+      return absl::UnavailableError(absl::StrCat(
+          "connection ", i + 1, " of ", connections, " to ", *target,
+          " was not ready within ", absl::FormatDuration(options.timeout)));
+    }
+  }
+  return channels;
+}
+
+int EndpointNames::NumberOf(absl::string_view peer) {
+  if (peer.empty()) return -1;
+  const auto found = numbers_.find(peer);
+  if (found != numbers_.end()) return found->second;
+  const int number = static_cast<int>(names_.size());
+  numbers_.emplace(peer, number);
+  absl::string_view name = peer;
+  if (!absl::ConsumePrefix(&name, "ipv4:")) absl::ConsumePrefix(&name, "ipv6:");
+  names_.emplace_back(name);
+  return number;
+}
+
+std::chrono::system_clock::time_point GrpcDeadline(int64_t timeout_ns) {
+  return std::chrono::system_clock::now() +
+         std::chrono::microseconds(
+             std::clamp<int64_t>(timeout_ns / 1000, 0, int64_t{1} << 50));
+}
+
+}  // namespace attnd::client

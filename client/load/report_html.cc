@@ -1,0 +1,451 @@
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/time.h"
+#include "client/duration_text.h"
+#include "client/load/load_report.h"
+#include "client/plot/chart.h"
+#include "client/plot/svg.h"
+
+namespace attnd::client {
+namespace {
+
+constexpr double kNone = std::numeric_limits<double>::quiet_NaN();
+
+constexpr char kStyle[] = R"(
+body { margin: 2em auto; max-width: 1160px; padding: 0 1em; color: #222;
+       font: 15px/1.45 Helvetica, Arial, "DejaVu Sans", sans-serif; }
+h1 { font-size: 24px; margin-bottom: 0; }
+h2 { font-size: 18px; margin-top: 2em; }
+table { border-collapse: collapse; margin: .6em 0; }
+td, th { padding: .25em .9em .25em 0; text-align: left; vertical-align: top; }
+td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
+tr { border-bottom: 1px solid #e3e6ea; }
+svg { width: 100%; height: auto; margin: .4em 0; }
+.good { color: #00664d; font-weight: bold; }
+.bad { color: #a33b00; font-weight: bold; }
+.tiles { display: flex; flex-wrap: wrap; gap: 1em; margin: 1em 0; }
+.tile { border: 1px solid #c3c9d0; border-radius: 6px; padding: .6em 1.1em; }
+.tile b { display: block; font-size: 22px; }
+)";
+
+double Ms(int64_t ns) { return 1e-6 * static_cast<double>(ns); }
+
+std::string Time(int64_t ns) { return DurationText(static_cast<double>(ns)); }
+
+std::string Cell(const std::string& text, const char* kind = "") {
+  return absl::StrCat("<td", kind, ">", XmlText(text), "</td>");
+}
+constexpr char kNumber[] = " class=\"n\"";
+
+std::string Tile(const std::string& value, const std::string& label) {
+  return absl::StrCat("<div class=\"tile\"><b>", XmlText(value), "</b>",
+                      XmlText(label), "</div>\n");
+}
+
+std::string Verdict(const LoadReport& report) {
+  if (!report.invalid.empty()) {
+    return "<p class=\"bad\">INVALID: these figures must not be used</p>\n";
+  }
+  if (report.verification && report.verification->wrong > 0) {
+    return "<p class=\"bad\">Answers were wrong</p>\n";
+  }
+  if (!AllMet(report.slo)) {
+    return "<p class=\"bad\">Service level missed</p>\n";
+  }
+  return absl::StrCat("<p class=\"good\">Valid run",
+                      report.slo.empty() ? "" : ", service levels met",
+                      "</p>\n");
+}
+
+std::string Tiles(const LoadReport& report) {
+  const LoadResult& result = report.result;
+  const Histogram& latency = result.all.latency_ns;
+  std::string html = "<div class=\"tiles\">\n";
+  if (report.searched) {
+    html +=
+        Tile(report.found_rate ? absl::StrFormat("%.4g/s", *report.found_rate)
+                               : "none",
+             "largest sustained rate");
+  }
+  html += Tile(absl::StrFormat("%.4g/s", result.Throughput()), "answers");
+  html += Tile(Time(latency.ValueAtPercentile(50)), "latency p50");
+  html += Tile(Time(latency.ValueAtPercentile(99)), "latency p99");
+  html += Tile(Time(latency.Max()), "latency max");
+  html += Tile(absl::StrFormat("%.3g %%", 100 * result.ErrorShare()),
+               "failed or dropped");
+  return html + "</div>\n";
+}
+
+std::string NotesTable(const LoadReport& report) {
+  std::string rows;
+  for (const std::string& reason : report.invalid) {
+    absl::StrAppend(&rows, "<tr><td class=\"bad\">invalid</td>", Cell(reason),
+                    "</tr>\n");
+  }
+  for (const SloCheck& check : report.slo) {
+    absl::StrAppend(&rows, "<tr><td class=\"",
+                    check.met ? "good\">met" : "bad\">missed", "</td>",
+                    Cell(absl::StrCat(check.clause, " (", check.found, ")")),
+                    "</tr>\n");
+  }
+  if (const auto& verification = report.verification) {
+    absl::StrAppend(
+        &rows, "<tr><td class=\"",
+        verification->wrong == 0 ? "good\">verified" : "bad\">wrong", "</td>",
+        Cell(absl::StrFormat(
+            "%d answers, %d wrong; largest error %.2g of the bound",
+            verification->checked, verification->wrong,
+            verification->largest_error_share)),
+        "</tr>\n");
+  }
+  for (const std::string& remark : report.remarks) {
+    absl::StrAppend(&rows, "<tr><td>note</td>", Cell(remark), "</tr>\n");
+  }
+  return rows.empty() ? "" : absl::StrCat("<table>\n", rows, "</table>\n");
+}
+
+std::string SettingTable(const LoadReport& report) {
+  const LoadSetting& setting = report.setting;
+  std::string work;
+  for (const std::string& kind : setting.work) {
+    absl::StrAppend(&work, work.empty() ? "" : "; ", kind);
+  }
+  const std::pair<const char*, std::string> rows[] = {
+      {"Load", setting.mode},
+      {"Target", absl::StrFormat("%s, %s, connections: %d, in flight: %d",
+                                 setting.target, setting.transport,
+                                 setting.connections, setting.in_flight)},
+      {"Work",
+       absl::StrFormat("%s; %s a request, seed %u", work,
+                       BytesText(static_cast<double>(setting.request_bytes)),
+                       setting.seed)},
+      {"Started",
+       absl::FormatTime(
+           "%Y-%m-%d %H:%M:%S UTC",
+           absl::UnixEpoch() + absl::Seconds(setting.start_epoch_seconds),
+           absl::UTCTimeZone())},
+      {"Measured",
+       absl::StrFormat("%s after a warm-up of %s",
+                       DurationText(1e9 * report.result.span_seconds),
+                       DurationText(1e9 * setting.warm_up_seconds))},
+      {"Client", absl::StrFormat(
+                     "attnctl %s, %.0f us of processor a call, late by p99 %s",
+                     setting.client_version, 1e6 * CpuPerAttempt(report.result),
+                     Time(report.result.lag_ns.ValueAtPercentile(99)))}};
+  std::string html = "<table>\n";
+  for (const auto& [name, value] : rows) {
+    absl::StrAppend(&html, "<tr><th>", name, "</th>", Cell(value), "</tr>\n");
+  }
+  return html + "</table>\n";
+}
+
+std::string FiguresRow(const CallFigures& figures, const char* what,
+                       const Histogram& histogram, const LoadResult& result) {
+  std::string html = absl::StrCat(
+      "<tr>", Cell(absl::StrCat(figures.name, what)),
+      Cell(absl::StrCat(figures.ok), kNumber),
+      Cell(absl::StrCat(figures.failed), kNumber),
+      Cell(absl::StrFormat("%.4g", PerSecond(figures.ok, result)), kNumber));
+  for (const auto& [name, percent] : kPercentiles) {
+    absl::StrAppend(&html,
+                    Cell(Time(histogram.ValueAtPercentile(percent)), kNumber));
+  }
+  return absl::StrCat(html, Cell(Time(histogram.Max()), kNumber), "</tr>\n");
+}
+
+std::string FiguresTable(const LoadReport& report) {
+  const LoadResult& result = report.result;
+  std::string html =
+      "<table>\n<tr><th></th><th class=\"n\">OK</th><th class=\"n\">failed</th>"
+      "<th class=\"n\">per second</th>";
+  for (const auto& [name, percent] : kPercentiles) {
+    absl::StrAppend(&html, "<th class=\"n\">", name, "</th>");
+  }
+  html += "<th class=\"n\">max</th></tr>\n";
+  html += FiguresRow(result.all, ", latency from the planned moment",
+                     result.all.latency_ns, result);
+  html += FiguresRow(result.all, ", service time from sending",
+                     result.all.service_ns, result);
+  for (const auto* parts : {&result.work, &result.endpoints}) {
+    if (parts->size() < 2) continue;
+    for (const CallFigures& part : *parts) {
+      html += FiguresRow(part, "", part.latency_ns, result);
+    }
+  }
+  html += "</table>\n";
+  if (result.all.errors.empty()) return html;
+  html +=
+      "<table>\n<tr><th>Error</th><th class=\"n\">calls</th>"
+      "<th>first text</th></tr>\n";
+  for (const auto& [code, errors] : result.all.errors) {
+    absl::StrAppend(&html, "<tr>", Cell(absl::StatusCodeToString(code)),
+                    Cell(absl::StrCat(errors.count), kNumber),
+                    Cell(errors.example), "</tr>\n");
+  }
+  return html + "</table>\n";
+}
+
+// Values of the rows of the timeline, at the middle of each.
+template <typename Value>
+std::vector<ChartPoint> OverTime(const Timeline& timeline, Value value) {
+  const double row_seconds = 1e-9 * static_cast<double>(timeline.row_ns());
+  std::vector<ChartPoint> points;
+  for (int i = 0; i < timeline.size(); ++i) {
+    points.push_back({(i + 0.5) * row_seconds, value(timeline.row(i))});
+  }
+  return points;
+}
+
+std::string LatencyOverTime(const LoadReport& report) {
+  Chart chart = {.title = "Latency over time, by planned moment",
+                 .x_label = "seconds",
+                 .y_label = "ms",
+                 .log_y = true};
+  int color = 0;
+  for (const auto& [label, percent] :
+       {NamedPercentile{"p50", 50}, {"p99", 99}, {"max", 100}}) {
+    chart.lines.push_back(
+        {.label = label,
+         .color = kChartColors[color++],
+         .points = OverTime(report.result.timeline,
+                            [percent = percent](const TimelineRow& row) {
+                              return row.latency_ns.count() > 0
+                                         ? Ms(row.latency_ns.ValueAtPercentile(
+                                               percent))
+                                         : kNone;
+                            })});
+  }
+  return ChartSvg(chart, "latency");
+}
+
+std::string RateOverTime(const LoadReport& report) {
+  const Timeline& timeline = report.result.timeline;
+  const double row_seconds = 1e-9 * static_cast<double>(timeline.row_ns());
+  Chart chart = {
+      .title = "Rate", .x_label = "seconds", .y_label = "per second"};
+  if (report.arrivals) {
+    chart.lines.push_back({.label = "planned", .color = "#777", .dash = "6 4"});
+    for (int i = 0; i < timeline.size(); ++i) {
+      const double at = (i + 0.5) * row_seconds;
+      chart.lines.back().points.push_back(
+          {at, report.arrivals->RateAt(report.setting.warm_up_seconds + at)});
+    }
+  }
+  const auto line = [&](const char* label, int color,
+                        int64_t TimelineRow::*count) {
+    chart.lines.push_back(
+        {.label = label,
+         .color = kChartColors[color],
+         .points = OverTime(timeline, [&](const TimelineRow& row) {
+           return static_cast<double>(row.*count) / row_seconds;
+         })});
+  };
+  line("started", 0, &TimelineRow::started);
+  line("answered", 2, &TimelineRow::ok);
+  return ChartSvg(chart, "rate");
+}
+
+std::string ErrorsOverTime(const LoadReport& report) {
+  const LoadResult& result = report.result;
+  if (result.all.failed + result.dropped == 0) return "";
+  const double row_seconds =
+      1e-9 * static_cast<double>(result.timeline.row_ns());
+  Chart chart = {.title = "Failed and dropped",
+                 .x_label = "seconds",
+                 .y_label = "per second",
+                 .height = 220};
+  const auto line = [&](const char* label, int color,
+                        int64_t TimelineRow::*count) {
+    chart.lines.push_back(
+        {.label = label,
+         .color = kChartColors[color],
+         .points = OverTime(result.timeline, [&](const TimelineRow& row) {
+           return static_cast<double>(row.*count) / row_seconds;
+         })});
+  };
+  line("failed", 1, &TimelineRow::failed);
+  line("dropped", 4, &TimelineRow::dropped);
+  return ChartSvg(chart, "errors");
+}
+
+// Value over log10(1 / (1 - p)): each nine as wide as the one before.
+std::vector<ChartPoint> PercentileCurve(const Histogram& histogram) {
+  std::vector<ChartPoint> points;
+  if (histogram.count() == 0) return points;
+  const double nines =
+      std::log10(static_cast<double>(std::max<int64_t>(histogram.count(), 10)));
+  constexpr int kSteps = 200;
+  for (int i = 0; i <= kSteps; ++i) {
+    const double x = nines * i / kSteps;
+    const double percent = i == kSteps ? 100 : 100 * (1 - std::pow(10, -x));
+    points.push_back({x, Ms(histogram.ValueAtPercentile(percent))});
+  }
+  return points;
+}
+
+std::string Percentiles(const LoadReport& report) {
+  const LoadResult& result = report.result;
+  Chart chart = {.title = "Percentiles",
+                 .x_label = "share of answers that took no longer",
+                 .y_label = "ms",
+                 .lines = {{.label = "latency (from the planned moment)",
+                            .color = kChartColors[0],
+                            .points = PercentileCurve(result.all.latency_ns)},
+                           {.label = "service time (from sending)",
+                            .color = kChartColors[1],
+                            .points = PercentileCurve(result.all.service_ns),
+                            .dash = "6 4"}},
+                 .x_marks = {{0, "0 %"},
+                             {std::log10(2), "50 %"},
+                             {1, "90 %"},
+                             {2, "99 %"},
+                             {3, "99.9 %"},
+                             {4, "99.99 %"},
+                             {5, "99.999 %"}},
+                 .log_y = true};
+  return ChartSvg(chart, "percentiles");
+}
+
+std::string Knee(const LoadReport& report) {
+  if (!report.searched) return "";
+  std::vector<Trial> trials = report.trials;
+  std::stable_sort(
+      trials.begin(), trials.end(),
+      [](const Trial& a, const Trial& b) { return a.rate < b.rate; });
+  Chart chart = {
+      .title = "Latency by rate: the knee",
+      .x_label = "planned per second",
+      .y_label = "ms",
+      .lines = {{.label = "p50", .color = kChartColors[0], .dots = true},
+                {.label = "p99", .color = kChartColors[1], .dots = true}},
+      .log_y = true};
+  std::string table =
+      "<table>\n<tr><th class=\"n\">planned/s</th><th "
+      "class=\"n\">reached/s</th>"
+      "<th class=\"n\">p50</th><th class=\"n\">p99</th>"
+      "<th class=\"n\">errors</th><th>verdict</th></tr>\n";
+  for (const Trial& trial : trials) {
+    chart.lines[0].points.push_back({trial.rate, Ms(trial.p50_ns)});
+    chart.lines[1].points.push_back({trial.rate, Ms(trial.p99_ns)});
+    absl::StrAppend(
+        &table, "<tr>", Cell(absl::StrFormat("%.4g", trial.rate), kNumber),
+        Cell(absl::StrFormat("%.4g", trial.reached), kNumber),
+        Cell(Time(trial.p50_ns), kNumber), Cell(Time(trial.p99_ns), kNumber),
+        Cell(absl::StrFormat("%.3g %%", 100 * trial.error_share), kNumber),
+        Cell(trial.sustained ? "sustained" : trial.reason), "</tr>\n");
+  }
+  return absl::StrCat("<h2>Search</h2>\n", ChartSvg(chart, "knee"), table,
+                      "</table>\n");
+}
+
+// A gauge, or a counter's change per second between scrapes.
+ChartLine MetricLine(const ServerMetrics& server, const char* label,
+                     const std::string& name, bool counter, double scale,
+                     int color) {
+  ChartLine line = {.label = label, .color = kChartColors[color]};
+  for (size_t i = counter ? 1 : 0; i < server.samples.size(); ++i) {
+    const MetricSample& sample = server.samples[i];
+    const auto found = sample.values.find(name);
+    double y = found == sample.values.end() ? kNone : found->second * scale;
+    if (counter) {
+      const MetricSample& before = server.samples[i - 1];
+      const auto old = before.values.find(name);
+      y = old == before.values.end()
+              ? kNone
+              : (y - old->second * scale) / (sample.seconds - before.seconds);
+    }
+    line.points.push_back({sample.seconds, y});
+  }
+  return line;
+}
+
+std::string ServerCharts(const ServerMetrics& server, const std::string& name) {
+  Chart load = {
+      .title = "Workers",
+      .x_label = "seconds",
+      .y_label = "worker seconds per second",
+      .lines = {MetricLine(server, "offered",
+                           "attnd_offered_worker_seconds_total", true, 1, 1),
+                MetricLine(server, "busy", "attnd_worker_busy_seconds_total",
+                           true, 1, 0)},
+      .height = 240};
+  Chart queue = {.title = "Requests at the server",
+                 .x_label = "seconds",
+                 .y_label = "requests",
+                 .lines = {MetricLine(server, "waiting",
+                                      "attnd_requests_waiting", false, 1, 1),
+                           MetricLine(server, "running",
+                                      "attnd_requests_running", false, 1, 0)},
+                 .height = 220};
+  Chart memory = {
+      .title = "Memory",
+      .x_label = "seconds",
+      .y_label = "MiB resident",
+      .lines = {MetricLine(server, "resident", "process_resident_memory_bytes",
+                           false, 1.0 / (1 << 20), 0)},
+      .height = 220};
+  return absl::StrCat(ChartSvg(load, name + "load"),
+                      ChartSvg(queue, name + "queue"),
+                      ChartSvg(memory, name + "memory"));
+}
+
+std::string ServerTable(const ServerMetrics& server) {
+  const std::pair<const char*, const char*> counters[] = {
+      {"queue, seconds", "attnd_stage_seconds_sum{stage=\"queue\"}"},
+      {"compute, seconds", "attnd_stage_seconds_sum{stage=\"compute\"}"},
+      {"offered, worker seconds", "attnd_offered_worker_seconds_total"},
+      {"admitted, worker seconds", "attnd_admitted_worker_seconds_total"},
+      {"busy, worker seconds", "attnd_worker_busy_seconds_total"},
+      {"refused", "attnd_rejected_total"},
+      {"processor, seconds", "process_cpu_seconds_total"},
+      {"resident memory, bytes", "process_resident_memory_bytes"}};
+  std::string html =
+      "<table>\n<tr><th></th><th class=\"n\">before</th>"
+      "<th class=\"n\">after</th><th class=\"n\">difference</th></tr>\n";
+  for (const auto& [label, name] : counters) {
+    if (!server.Has(name)) continue;
+    const double after = server.samples.back().values.at(name);
+    const double difference = server.Difference(name);
+    absl::StrAppend(&html, "<tr>", Cell(label),
+                    Cell(absl::StrFormat("%.6g", after - difference), kNumber),
+                    Cell(absl::StrFormat("%.6g", after), kNumber),
+                    Cell(absl::StrFormat("%.6g", difference), kNumber),
+                    "</tr>\n");
+  }
+  return html + "</table>\n";
+}
+
+std::string Servers(const LoadReport& report) {
+  std::string html;
+  for (size_t i = 0; i < report.servers.size(); ++i) {
+    const ServerMetrics& server = report.servers[i];
+    absl::StrAppend(&html, "<h2>Server ", XmlText(server.url), "</h2>\n",
+                    ServerTable(server),
+                    // Letters only: a, b, ...
+                    ServerCharts(server, std::string(i + 1, 's')));
+  }
+  return html;
+}
+
+}  // namespace
+
+std::string ReportHtml(const LoadReport& report) {
+  return absl::StrCat(
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta name=\"viewport\" content=\"width=device-width\">\n"
+      "<title>attnctl load</title>\n<style>",
+      kStyle, "</style>\n</head>\n<body>\n<h1>attnctl load</h1>\n",
+      Verdict(report), Tiles(report), NotesTable(report), SettingTable(report),
+      Knee(report),
+      report.searched ? "<h2>The run at that rate</h2>\n"
+                      : "<h2>Figures</h2>\n",
+      FiguresTable(report), LatencyOverTime(report), Percentiles(report),
+      RateOverTime(report), ErrorsOverTime(report), Servers(report),
+      "</body>\n</html>\n");
+}
+
+}  // namespace attnd::client

@@ -1,0 +1,35 @@
+// A load test from its plan to its report.
+#ifndef ATTND_CLIENT_LOAD_SESSION_H_
+#define ATTND_CLIENT_LOAD_SESSION_H_
+
+#include <atomic>
+#include <ostream>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "client/load/load_options.h"
+#include "client/load/load_report.h"
+
+namespace attnd::client {
+
+struct SessionOptions {
+  ClientOptions client = {};
+  // As typed, for the report.
+  std::string target = {};
+  LoadArguments arguments = {};
+  // A terminal for the live line; nullptr = none.
+  std::ostream* live = nullptr;
+  // Set, it ends the run.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Connects, runs (once, or as often as a search wants), scrapes, verifies.
+// InvalidArgument when an argument was wrong after all (a metrics address, an
+// encoding to verify by); otherwise an error means that there was no run, or no
+// verification.
+absl::StatusOr<LoadReport> RunSession(const SessionOptions& options,
+                                      LoadPlan plan);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_LOAD_SESSION_H_

@@ -1,0 +1,49 @@
+// Answers checked against an independent computation in double precision, from
+// the definitions that the server lists (client/resolved/attention.h).
+#ifndef ATTND_CLIENT_LOAD_VERIFICATION_H_
+#define ATTND_CLIENT_LOAD_VERIFICATION_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "attnd/v1/attention.pb.h"
+#include "client/client.h"
+#include "client/resolved/attention.h"
+
+namespace attnd::client {
+
+struct Verification {
+  int64_t checked = 0;
+  int64_t wrong = 0;
+  // Chosen, but not kept for want of memory, or cut short by an interrupt.
+  int64_t not_kept = 0;
+  // Largest error found, as a share of what the accuracy contract allows.
+  double largest_error_share = 0;
+  // What was wrong with the first few, with the files of their requests.
+  std::vector<std::string> mismatches = {};
+};
+
+// Pairs of query and key times planes that the reference of one request may
+// cost, about a microsecond each: of larger requests some rows are checked, the
+// first, the last and random ones.
+inline constexpr double kReferencePairs = 1e6;
+
+// What a request should be answered, for the rows that are checked. Asks the
+// server for the definition of the encoding. Unimplemented for what the
+// reference does not know.
+absl::StatusOr<resolved::Answer> Reference(const v1::AttendRequest& request,
+                                           const Client& client);
+
+// The largest error of the outputs `output`, `lse`, `scores` and `weights` that
+// the answer holds, as a share of the contract's bound. InvalidArgument when an
+// output that was asked for is missing or has another shape.
+absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
+                                  const v1::AttendResponse& answer,
+                                  const resolved::Answer& reference);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_LOAD_VERIFICATION_H_

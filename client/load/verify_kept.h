@@ -1,0 +1,26 @@
+// Checks the answers that a run kept.
+#ifndef ATTND_CLIENT_LOAD_VERIFY_KEPT_H_
+#define ATTND_CLIENT_LOAD_VERIFY_KEPT_H_
+
+#include <atomic>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "client/client.h"
+#include "client/load/runner.h"
+#include "client/load/verification.h"
+
+namespace attnd::client {
+
+// `requests` by the numbers of the kept answers. The request of each of the
+// first few mismatches is written to "PREFIX-1.pb", ..., for `attnctl attend
+// --replay`. An error of a call, of the reference or of writing ends it.
+absl::StatusOr<Verification> VerifyKept(
+    std::vector<KeptAnswer> kept,
+    const std::vector<const v1::AttendRequest*>& requests, const Client& client,
+    const std::string& prefix, const std::atomic<bool>* stop);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_LOAD_VERIFY_KEPT_H_

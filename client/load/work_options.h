@@ -1,0 +1,76 @@
+// What kinds of requests a load test sends, as typed.
+#ifndef ATTND_CLIENT_LOAD_WORK_OPTIONS_H_
+#define ATTND_CLIENT_LOAD_WORK_OPTIONS_H_
+
+#include <CLI/App.hpp>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "client/load/workload.h"
+
+namespace attnd::client {
+
+struct WorkArguments {
+  int64_t batch = 1;
+  int64_t heads = 8;
+  int64_t kv_heads = 0;
+  int64_t queries = 128;
+  int64_t keys = 0;
+  int64_t dim = 64;
+  int64_t value_dim = 0;
+  std::string dtype = "f32";
+  std::string encoding = {};
+  std::string causal = "none";
+  bool strict = false;
+  std::string past = {};
+  std::string future = {};
+  int64_t past_keys = -1;
+  double ragged = 0;
+  std::vector<std::string> outputs = {"output"};
+  std::string times = "poisson";
+  std::string gap = "1s";
+  // Files with tensors (.npz, or the prefix of .npy files) or a series (.csv).
+  std::string arrays = {};
+  std::string unit = {};
+  std::string series = {};
+  std::string time_column = "1";
+  std::string value_column = "2";
+  std::string tenant = {};
+  int priority = 0;
+  int64_t distinct = 4;
+  uint64_t seed = 1;
+  // Kinds of work beside it, each as ParseMixEntry() reads it.
+  std::vector<std::string> mix = {};
+};
+
+void AddWorkOptions(CLI::App* command, WorkArguments* arguments);
+
+// Requests of one kind, ready but for their serialization.
+struct WorkKind {
+  std::string name = {};
+  double weight = 1;
+  std::string tenant = {};
+  std::vector<v1::AttendRequest> requests = {};
+};
+
+// One for each --mix, or the one that the arguments describe. Reads the files.
+// InvalidArgument names the option.
+absl::StatusOr<std::vector<WorkKind>> MakeWorkKinds(
+    const WorkArguments& arguments);
+
+// "weight=3 name=long queries=1024 encoding=rope causal=time": any option of
+// the work without its dashes, separated by spaces or commas, over `base`.
+struct MixEntry {
+  std::string name = {};
+  double weight = 1;
+  WorkArguments arguments = {};
+};
+absl::StatusOr<MixEntry> ParseMixEntry(absl::string_view text,
+                                       const WorkArguments& base);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_LOAD_WORK_OPTIONS_H_

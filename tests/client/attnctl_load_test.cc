@@ -1,0 +1,135 @@
+// attnctl load, compare and attend --replay as programs: exit codes and files.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+
+#include "absl/strings/str_cat.h"
+#include "client/files.h"
+#include "tests/client/attnctl_process.h"
+#include "tests/client/stub_service.h"
+
+namespace attnd::client {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+class AttnctlLoad : public ::testing::Test {
+ protected:
+  // 20 small calls without a warm-up; this client may be as late as it likes.
+  ProcessResult Load(std::vector<std::string> arguments) {
+    const std::vector<std::string> small = {
+        "load",      "--target",  stub_.address(),
+        "-r",        "20",        "-w",
+        "0s",        "--heads",   "1",
+        "--queries", "4",         "--dim",
+        "4",         "--max-lag", "60s"};
+    arguments.insert(arguments.begin(), small.begin(), small.end());
+    return RunAttnctl(arguments);
+  }
+
+  const std::string folder_ = FreshFolder();
+  StubService stub_;
+};
+
+TEST_F(AttnctlLoad, AMetLevelIsExitCode0) {
+  const ProcessResult result =
+      Load({"--rate", "200", "--slo", "p99<60s,rate>0.1"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("met          p99<60s"),
+                                HasSubstr("20 planned, 20 OK")));
+  // No live line where there is no terminal.
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(AttnctlLoad, AMissedLevelIsExitCode1) {
+  stub_.delay = absl::Milliseconds(20);
+  const ProcessResult result = Load({"--slo", "p50<10ms"});
+  EXPECT_EQ(result.exit_code, 1) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("MISSED       p50<10ms"));
+}
+
+TEST_F(AttnctlLoad, WrongAnswersAreExitCode2AndCanBeReplayed) {
+  const ProcessResult result =
+      Load({"--verify", "1", "--distinct", "1", "--save", folder_ + "bad"});
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("verified     20 answers, 20 wrong"));
+  const size_t before = stub_.arrivals().size();
+  const ProcessResult replay =
+      RunAttnctl({"attend", "--target", stub_.address(), "--replay",
+                  folder_ + "bad-1.pb", "--out", folder_ + "again"});
+  EXPECT_EQ(replay.exit_code, 0) << replay.err;
+  EXPECT_EQ(stub_.arrivals().size(), before + 1);
+  EXPECT_EQ(RunAttnctl({"attend", "--replay", folder_ + "bad-1.pb", "--query",
+                        "q.npy", "--out", folder_ + "again"})
+                .exit_code,
+            4);
+}
+
+TEST_F(AttnctlLoad, AnInvalidRunIsExitCode3) {
+  stub_.on_attend = [](int, const v1::AttendRequest&, v1::AttendResponse*) {
+    return grpc::Status(grpc::StatusCode::INTERNAL, "broken");
+  };
+  const ProcessResult result = Load({});
+  EXPECT_EQ(result.exit_code, 3) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("INVALID      none of 20 calls succeeded"));
+  EXPECT_EQ(RunAttnctl({"load", "--target", "127.0.0.1:1", "--timeout", "50ms"})
+                .exit_code,
+            3);
+}
+
+TEST_F(AttnctlLoad, WritesEveryFormAndComparesThem) {
+  for (const char* name : {"a", "b"}) {
+    const ProcessResult result =
+        Load({"--rate", "100", absl::StrCat("--json=", folder_, name, ".json"),
+              "--csv", folder_ + "r.csv", "--hdr", folder_ + "r.hlog", "--hgrm",
+              folder_ + "r.hgrm", "--junit", folder_ + "r.xml", "--html",
+              folder_ + "r.html"});
+    ASSERT_EQ(result.exit_code, 0) << result.out << result.err;
+    EXPECT_THAT(result.out, HasSubstr("throughput"));
+  }
+  const std::pair<const char*, const char*> files[] = {
+      {"r.csv", "seconds,"},
+      {"r.hlog", "#[Histogram log format version 1.3]"},
+      {"r.hgrm", "       Value"},
+      {"r.xml", "<?xml"},
+      {"r.html", "<!DOCTYPE html>"}};
+  for (const auto& [name, begin] : files) {
+    EXPECT_THAT(ReadFile(folder_ + name).value_or(""), StartsWith(begin));
+  }
+  const ProcessResult compared =
+      RunAttnctl({"compare", folder_ + "a.json", folder_ + "b.json"});
+  EXPECT_EQ(compared.exit_code, 0) << compared.err;
+  for (const char* figure : {"answers/s", "mean", "p50", "p90", "p99"}) {
+    EXPECT_THAT(compared.out, HasSubstr(figure));
+  }
+  EXPECT_EQ(Load({"--html", "/dev/null/none"}).exit_code, 5);
+}
+
+TEST_F(AttnctlLoad, SendsTenantAndPriorityOfTheMix) {
+  std::vector<int> priorities;
+  std::mutex mutex;
+  stub_.on_attend = [&](int, const v1::AttendRequest& request,
+                        v1::AttendResponse*) {
+    std::lock_guard<std::mutex> lock(mutex);
+    priorities.push_back(request.priority());
+    return grpc::Status::OK;
+  };
+  const ProcessResult result =
+      Load({"--mix", "tenant=a priority=1", "--mix", "tenant=b priority=-1"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  const std::vector<Arrival> arrivals = stub_.arrivals();
+  ASSERT_EQ(arrivals.size(), 20u);
+  int first = 0;
+  for (size_t i = 0; i < arrivals.size(); ++i) {
+    EXPECT_EQ(priorities[i], arrivals[i].tenant == "a" ? 1 : -1);
+    first += arrivals[i].tenant == "a";
+  }
+  EXPECT_GT(first, 0);
+  EXPECT_LT(first, 20);
+}
+
+}  // namespace
+}  // namespace attnd::client

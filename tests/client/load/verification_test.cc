@@ -1,0 +1,147 @@
+#include "client/load/verification.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "client/files.h"
+#include "client/load/verify_kept.h"
+#include "client/load/workload.h"
+#include "client/request.h"
+#include "tests/client/stub_service.h"
+
+namespace attnd::client {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::AttendRequest Request(int64_t queries = 5) {
+  v1::AttendRequest request = MakeRequests({.batch = 2,
+                                            .heads = 2,
+                                            .kv_heads = 1,
+                                            .queries = queries,
+                                            .keys = 7,
+                                            .dim = 4,
+                                            .value_dim = 3,
+                                            .distinct = 1})
+                                  .value()[0];
+  request.add_outputs(v1::OUTPUT_LSE);
+  return request;
+}
+
+// Attention without an encoding, straight from its definition.
+v1::AttendResponse Answer(const v1::AttendRequest& request) {
+  const std::vector<float> q = *ToFloats(request.query());
+  const std::vector<float> k = *ToFloats(request.key());
+  const std::vector<float> v = *ToFloats(request.value());
+  const int64_t rows = request.query().shape(2);
+  std::vector<double> output;
+  std::vector<double> lse;
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t h = 0; h < 2; ++h) {
+      for (int64_t i = 0; i < rows; ++i) {
+        double sum = 0;
+        double mean[3] = {};
+        for (int64_t j = 0; j < 7; ++j) {
+          double dot = 0;
+          for (int64_t c = 0; c < 4; ++c) {
+            dot += static_cast<double>(q[((b * 2 + h) * rows + i) * 4 + c]) *
+                   k[(b * 7 + j) * 4 + c];
+          }
+          const double weight = std::exp(dot / 2);
+          sum += weight;
+          for (int64_t c = 0; c < 3; ++c) {
+            mean[c] += weight * v[(b * 7 + j) * 3 + c];
+          }
+        }
+        for (double value : mean) output.push_back(value / sum);
+        lse.push_back(std::log(sum));
+      }
+    }
+  }
+  v1::AttendResponse answer;
+  *answer.mutable_output() = *MakeTensor(output, {2, 2, rows, 3});
+  *answer.mutable_lse() = *MakeTensor(lse, {2, 2, rows});
+  return answer;
+}
+
+class Verify : public ::testing::Test {
+ protected:
+  double Share(const v1::AttendRequest& request,
+               const v1::AttendResponse& answer) {
+    const auto reference = Reference(request, client_);
+    EXPECT_TRUE(reference.ok()) << reference.status();
+    const auto share = ErrorShare(request, answer, *reference);
+    EXPECT_TRUE(share.ok()) << share.status();
+    return share.value_or(-1);
+  }
+
+  StubService stub_;
+  Client client_ = *Client::Create(
+      {.endpoints = {stub_.address()}, .timeout = absl::Seconds(30)});
+};
+
+TEST_F(Verify, RightAnswersPass) {
+  const v1::AttendRequest request = Request();
+  EXPECT_LE(Share(request, Answer(request)), 0.2);
+}
+
+TEST_F(Verify, OneWrongValueIsFound) {
+  const v1::AttendRequest request = Request();
+  for (bool in_output : {true, false}) {
+    v1::AttendResponse answer = Answer(request);
+    v1::Tensor* tensor =
+        in_output ? answer.mutable_output() : answer.mutable_lse();
+    std::vector<float> values = *ToFloats(*tensor);
+    values[values.size() / 2] += 1e-4f;
+    *tensor = *MakeTensor(values, std::vector<int64_t>(tensor->shape().begin(),
+                                                       tensor->shape().end()));
+    EXPECT_GT(Share(request, answer), 5);
+    values[3] = std::nanf("");
+    *tensor = *MakeTensor(values, std::vector<int64_t>(tensor->shape().begin(),
+                                                       tensor->shape().end()));
+    EXPECT_TRUE(std::isinf(Share(request, answer)));
+  }
+}
+
+TEST_F(Verify, AMissingOutputIsAFault) {
+  const v1::AttendRequest request = Request();
+  const auto reference = Reference(request, client_);
+  EXPECT_FALSE(ErrorShare(request, {}, *reference).ok());
+}
+
+TEST_F(Verify, LargeRequestsAreCheckedInSomeRows) {
+  const v1::AttendRequest request = Request(100'000);
+  const auto reference = Reference(request, client_);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  EXPECT_LT(reference->rows.size(), 100'000u);
+  EXPECT_EQ(reference->rows.front(), 0);
+  EXPECT_EQ(reference->rows.back(), 99'999);
+  EXPECT_LE(Share(request, Answer(request)), 0.2);
+}
+
+TEST_F(Verify, WrongAnswersAreCountedAndTheirRequestsSaved) {
+  const std::vector<v1::AttendRequest> requests = {Request(), Request(3)};
+  const auto keep = [](int number, const v1::AttendResponse& answer) {
+    grpc::Slice slice(answer.SerializeAsString());
+    return KeptAnswer{number, grpc::ByteBuffer(&slice, 1)};
+  };
+  std::vector<KeptAnswer> kept = {
+      keep(1, Answer(requests[1])), keep(0, Answer(requests[0])),
+      keep(1, Answer(requests[0])), keep(1, Answer(requests[1]))};
+  const std::string prefix = ::testing::TempDir() + "mismatch";
+  const auto found = VerifyKept(std::move(kept), {&requests[0], &requests[1]},
+                                client_, prefix, nullptr);
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(found->checked, 4);
+  EXPECT_EQ(found->wrong, 1);
+  ASSERT_EQ(found->mismatches.size(), 1u);
+  EXPECT_THAT(found->mismatches[0], HasSubstr("--replay " + prefix + "-1.pb"));
+  v1::AttendRequest saved;
+  ASSERT_TRUE(saved.ParseFromString(*ReadFile(prefix + "-1.pb")));
+  EXPECT_EQ(saved.SerializeAsString(), requests[1].SerializeAsString());
+}
+
+}  // namespace
+}  // namespace attnd::client
