@@ -30,55 +30,110 @@ absl::Status QueueFull(absl::string_view what, milliseconds retry) {
 
 }  // namespace
 
-absl::StatusOr<Admission::Ticket> Admission::Reserve(int64_t bytes) {
+absl::StatusOr<Admission::Ticket> Admission::Reserve(int64_t bytes,
+                                                     const Tenant& tenant) {
+  std::lock_guard lock(mutex_);
   if (bytes > limits_.bytes) {
     return RefuseSize("payload, reply and work space of the request",
                       static_cast<double>(bytes), "limits.queue_bytes",
                       static_cast<double>(limits_.bytes), "bytes");
   }
-  std::lock_guard lock(mutex_);
   if (closed_) {
     return Refuse(Reason::kDraining, "the server is shutting down",
                   milliseconds(100));
   }
+  Party& party = parties_[tenant.id];
+  // Whether `more` is refused when `all` are taken, `own` by the tenant.
+  const auto over = [&](int64_t all, int64_t own, int64_t more, int64_t limit) {
+    if (all + more > limit) return true;
+    const double half = 0.5 * static_cast<double>(limit);
+    return tenant.share < 1 && own > 0 &&
+           static_cast<double>(all + more) > half &&
+           static_cast<double>(own + more) > tenant.share * half;
+  };
   const milliseconds retry =
       RetryAfter(load_.waiting_seconds / limits_.workers / 2);
-  if (load_.bytes + bytes > limits_.bytes) {
+  if (over(load_.bytes, party.load.bytes, bytes, limits_.bytes)) {
     return QueueFull(
         absl::StrCat(load_.bytes, " of ", limits_.bytes,
                      " bytes are taken and the request needs ", bytes),
         retry);
   }
-  if (reserved_ >= limits_.waiting_requests) {
+  if (over(reserved_, party.reserved, 1, limits_.waiting_requests)) {
     return QueueFull(absl::StrCat(reserved_, " requests wait"), retry);
   }
   Ticket ticket;
   ticket.admission_ = this;
+  ticket.tenant_ = tenant;
   ticket.bytes_ = bytes;
+  party.weight = tenant.weight;
+  party.load.bytes += bytes;
+  ++party.reserved;
   load_.bytes += bytes;
   ++reserved_;
   return ticket;
 }
 
-absl::Status Admission::CheckQueue(double seconds, Instant now,
-                                   Instant deadline, double own_time) const {
-  const double limit = limits_.queue_worker_seconds * limits_.workers;
-  if (load_.waiting_requests > 0 && load_.waiting_seconds + seconds > limit) {
-    return QueueFull(absl::StrFormat("%.3f worker seconds wait, limit %.3f",
-                                     load_.waiting_seconds, limit),
-                     RetryAfter((load_.waiting_seconds + seconds - limit) /
-                                limits_.workers));
+// A bucket that fills at the quota's rate up to one second of it. A request is
+// let in when anything is left, so that one larger than the bucket is possible
+// and is paid for afterwards.
+absl::Status Admission::CheckQuota(Party& party, const Tenant& tenant,
+                                   Instant now) {
+  if (tenant.quota <= 0) return absl::OkStatus();
+  const double elapsed =
+      party.counted == Instant{} ? 1 : Seconds(now - party.counted);
+  party.tokens = std::min(tenant.quota, party.tokens + tenant.quota * elapsed);
+  party.counted = now;
+  if (party.tokens > 0) return absl::OkStatus();
+  return RefuseQuota(tenant.name, tenant.quota,
+                     RetryAfter(-party.tokens / tenant.quota));
+}
+
+// Seconds until `due` worker seconds of the tenant are done, if its next
+// requests come no sooner than those of others: each other tenant gets what its
+// weight gives it in that time, but no more than it has.
+double Admission::WaitFor(const Party& party, double due) const {
+  double all = due;
+  for (const auto& [id, other] : parties_) {
+    if (&other == &party || other.entries.empty()) continue;
+    all += std::min(other.load.remaining_seconds,
+                    due * other.weight / party.weight);
   }
+  return all / limits_.workers;
+}
+
+absl::Status Admission::CheckQueue(const Party& party, const Tenant& tenant,
+                                   const Demand& demand, Instant now) const {
+  const double limit = limits_.queue_worker_seconds * limits_.workers;
+  if (party.load.waiting_requests > 0 &&
+      load_.waiting_seconds + demand.seconds > limit &&
+      party.load.waiting_seconds + demand.seconds > tenant.share * limit) {
+    return QueueFull(
+        absl::StrFormat("%.3f worker seconds wait, limit %.3f",
+                        load_.waiting_seconds, limit),
+        RetryAfter((load_.waiting_seconds + demand.seconds - limit) /
+                   limits_.workers));
+  }
+  return CheckDeadlines(party, demand, now);
+}
+
+absl::Status Admission::CheckDeadlines(const Party& party, const Demand& demand,
+                                       Instant now) const {
   // Earliest deadline first is feasible iff for every deadline the work due by
   // then fits before it. Work that is late already proves nothing about us.
+  const double own_time =
+      demand.seconds / static_cast<double>(std::clamp<int64_t>(
+                           demand.units, 1, limits_.workers));
   double due = 0;
   bool passed_own = false;
   const auto check_own = [&] {
     passed_own = true;
-    const double left = Seconds(deadline - now);
-    const double wait = due / limits_.workers;
-    due += seconds;
-    if (wait + own_time <= left) return absl::OkStatus();
+    const double left = Seconds(demand.deadline - now);
+    const double wait = WaitFor(party, due);
+    due += demand.seconds;
+    // Other tenants are served while it runs, too.
+    const double end = std::max(wait + own_time, WaitFor(party, due));
+    if (end <= left) return absl::OkStatus();
     return Refuse(
         Reason::kHopeless,
         absl::StrFormat("cannot be done in time: about %.3f s of waiting and "
@@ -88,52 +143,64 @@ absl::Status Admission::CheckQueue(double seconds, Instant now,
         {{"predicted_wait_seconds", absl::StrFormat("%.6f", wait)},
          {"predicted_seconds", absl::StrFormat("%.6f", own_time)}});
   };
-  for (const auto& [key, entry] : entries_) {
-    if (!passed_own && key.first > deadline) {
+  const Key own = {-demand.priority, demand.deadline, next_number_};
+  for (const auto& [key, entry] : party.entries) {
+    if (!passed_own && key > own) {
       if (absl::Status status = check_own(); !status.ok()) return status;
     }
     due += entry.remaining_seconds;
-    const double left = Seconds(key.first - now);
-    const double before = (due - seconds) / limits_.workers;
-    if (passed_own && before <= left && due / limits_.workers > left) {
+    if (!passed_own) continue;
+    const double left = Seconds(std::get<Instant>(key) - now);
+    const double with = WaitFor(party, due);
+    if (WaitFor(party, due - demand.seconds) <= left && with > left) {
       return QueueFull("admitted requests would miss their deadlines",
-                       RetryAfter(due / limits_.workers - left));
+                       RetryAfter(with - left));
     }
   }
   return passed_own ? absl::OkStatus() : check_own();
 }
 
-absl::Status Admission::Admit(Ticket& ticket, double seconds, int64_t units,
-                              Instant now, Instant deadline) {
-  if (seconds > limits_.request_worker_seconds) {
-    return RefuseSize("predicted work of the request", seconds,
+absl::Status Admission::Admit(Ticket& ticket, const Demand& demand,
+                              Instant now) {
+  std::lock_guard lock(mutex_);
+  if (demand.seconds > limits_.request_worker_seconds) {
+    return RefuseSize("predicted work of the request", demand.seconds,
                       "limits.request_worker_seconds",
                       limits_.request_worker_seconds, "worker seconds");
   }
-  const double own_time = seconds / static_cast<double>(std::clamp<int64_t>(
-                                        units, 1, limits_.workers));
-  std::lock_guard lock(mutex_);
-  if (absl::Status status = CheckQueue(seconds, now, deadline, own_time);
+  Party& party = parties_.at(ticket.tenant_.id);
+  if (absl::Status status = CheckQuota(party, ticket.tenant_, now);
       !status.ok()) {
     return status;
   }
+  if (absl::Status status = CheckQueue(party, ticket.tenant_, demand, now);
+      !status.ok()) {
+    return status;
+  }
+  if (ticket.tenant_.quota > 0) party.tokens -= demand.seconds;
   ticket.admitted_ = true;
-  ticket.key_ = {deadline, next_number_++};
-  entries_[ticket.key_] = {.remaining_seconds = seconds};
-  load_.waiting_seconds += seconds;
-  load_.remaining_seconds += seconds;
-  ++load_.waiting_requests;
+  ticket.key_ = {-demand.priority, demand.deadline, next_number_++};
+  party.entries[ticket.key_] = {.remaining_seconds = demand.seconds};
+  for (AdmissionLoad* load : {&load_, &party.load}) {
+    load->waiting_seconds += demand.seconds;
+    load->remaining_seconds += demand.seconds;
+    ++load->waiting_requests;
+  }
   return absl::OkStatus();
 }
 
-double Admission::PredictWait(Instant deadline) const {
+double Admission::PredictWait(Instant deadline, const Tenant& tenant) const {
   std::lock_guard lock(mutex_);
+  const auto found = parties_.find(tenant.id);
+  Party nobody;
+  nobody.weight = tenant.weight;
+  const Party& party = found == parties_.end() ? nobody : found->second;
   double due = 0;
-  for (const auto& [key, entry] : entries_) {
-    if (key.first > deadline) break;
+  for (const auto& [key, entry] : party.entries) {
+    if (key > Key{0, deadline, next_number_}) break;
     due += entry.remaining_seconds;
   }
-  return due / limits_.workers;
+  return WaitFor(party, due);
 }
 
 void Admission::Close() {
@@ -146,49 +213,79 @@ AdmissionLoad Admission::load() const {
   return load_;
 }
 
+AdmissionLimits Admission::limits() const {
+  std::lock_guard lock(mutex_);
+  return limits_;
+}
+
+void Admission::SetLimits(const AdmissionLimits& limits) {
+  std::lock_guard lock(mutex_);
+  limits_ = limits;
+}
+
 void Admission::Started(Ticket& ticket) {
   std::lock_guard lock(mutex_);
   if (ticket.started_) return;
+  Party& party = parties_.at(ticket.tenant_.id);
   ticket.started_ = true;
   --reserved_;
+  --party.reserved;
   if (!ticket.admitted_) return;
-  Entry& entry = entries_.at(ticket.key_);
+  Entry& entry = party.entries.at(ticket.key_);
   entry.started = true;
-  --load_.waiting_requests;
-  load_.waiting_seconds -= entry.remaining_seconds;
-  // Sums of many differences: an empty queue is exactly empty again.
-  if (load_.waiting_requests == 0) load_.waiting_seconds = 0;
+  for (AdmissionLoad* load : {&load_, &party.load}) {
+    --load->waiting_requests;
+    load->waiting_seconds -= entry.remaining_seconds;
+    // Sums of many differences: an empty queue is exactly empty again.
+    if (load->waiting_requests == 0) load->waiting_seconds = 0;
+  }
 }
 
 void Admission::Spend(Ticket& ticket, double seconds) {
   std::lock_guard lock(mutex_);
   if (!ticket.admitted_) return;
-  Entry& entry = entries_.at(ticket.key_);
+  Party& party = parties_.at(ticket.tenant_.id);
+  Entry& entry = party.entries.at(ticket.key_);
   const double spent = std::min(seconds, entry.remaining_seconds);
   entry.remaining_seconds -= spent;
   load_.remaining_seconds -= spent;
+  party.load.remaining_seconds -= spent;
 }
 
 void Admission::Release(Ticket& ticket) {
   std::lock_guard lock(mutex_);
-  load_.bytes -= ticket.bytes_;
-  if (!ticket.started_) --reserved_;
-  if (!ticket.admitted_) return;
-  const auto it = entries_.find(ticket.key_);
-  load_.remaining_seconds -= it->second.remaining_seconds;
-  if (!it->second.started) {
-    --load_.waiting_requests;
-    load_.waiting_seconds -= it->second.remaining_seconds;
-    if (load_.waiting_requests == 0) load_.waiting_seconds = 0;
+  Party& party = parties_.at(ticket.tenant_.id);
+  for (AdmissionLoad* load : {&load_, &party.load}) {
+    load->bytes -= ticket.bytes_;
   }
-  entries_.erase(it);
-  if (entries_.empty()) load_.remaining_seconds = 0;
+  if (!ticket.started_) {
+    --reserved_;
+    --party.reserved;
+  }
+  if (!ticket.admitted_) return;
+  const auto it = party.entries.find(ticket.key_);
+  for (AdmissionLoad* load : {&load_, &party.load}) {
+    load->remaining_seconds -= it->second.remaining_seconds;
+    if (it->second.started) continue;
+    --load->waiting_requests;
+    load->waiting_seconds -= it->second.remaining_seconds;
+    if (load->waiting_requests == 0) load->waiting_seconds = 0;
+  }
+  party.entries.erase(it);
+  if (party.entries.empty()) {
+    party.load.remaining_seconds = 0;
+    const bool idle = std::all_of(
+        parties_.begin(), parties_.end(),
+        [](const auto& other) { return other.second.entries.empty(); });
+    if (idle) load_.remaining_seconds = 0;
+  }
 }
 
 Admission::Ticket& Admission::Ticket::operator=(Ticket&& other) noexcept {
   if (this == &other) return *this;
   Release();
   admission_ = std::exchange(other.admission_, nullptr);
+  tenant_ = std::move(other.tenant_);
   bytes_ = other.bytes_;
   admitted_ = other.admitted_;
   started_ = other.started_;

@@ -1,5 +1,5 @@
-// Who gets in: a bound on the predicted work and on the bytes that wait, and a
-// test on arrival whether a deadline can be met.
+// Who gets in: a bound on the predicted work and on the bytes that wait, fair
+// among tenants, and a test on arrival whether a deadline can be met.
 //
 // Knows neither gRPC nor kernels. A request that got in holds a Ticket; what it
 // holds is given back when the ticket dies, by whatever path.
@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <tuple>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "server/tenants.h"
 #include "server/time_source.h"
 
 namespace attnd::server {
@@ -20,7 +22,7 @@ namespace attnd::server {
 struct AdmissionLimits {
   int workers = 1;
   // Predicted worker seconds that may wait, per worker. A request that finds
-  // nothing waiting gets in whatever it costs.
+  // nothing of its tenant waiting gets in whatever it costs.
   double queue_worker_seconds = 2;
   // Of all that was admitted and has not ended.
   int64_t bytes = int64_t{1} << 30;
@@ -38,6 +40,14 @@ struct AdmissionLoad {
   int64_t bytes = 0;
 };
 
+// What a request asks of the workers.
+struct Demand {
+  double seconds = 0;  // predicted
+  int64_t units = 1;   // pieces that may run at once
+  Instant deadline = {};
+  int priority = 0;  // within its tenant, larger first
+};
+
 // Thread-safe. Must outlive its tickets.
 class Admission {
  public:
@@ -49,48 +59,67 @@ class Admission {
 
   // Step 1, before memory is spent on a request. Refused: RESOURCE_EXHAUSTED
   // when `bytes` can never fit, UNAVAILABLE with RetryInfo when they or one
-  // more request do not fit now, or after Close().
-  absl::StatusOr<Ticket> Reserve(int64_t bytes);
+  // more request do not fit now, or after Close(). When half is taken, a
+  // tenant that has more than its share of that half is refused: the other
+  // half is for those who have less.
+  absl::StatusOr<Ticket> Reserve(int64_t bytes, const Tenant& tenant = {});
 
-  // Step 2, when the cost is known: `seconds` of worker time in `units` pieces.
-  // Refused: RESOURCE_EXHAUSTED (costs more than any request may), UNAVAILABLE
-  // with RetryInfo (the queue is full, or this request would make one that was
+  // Step 2, when the cost is known. Refused: RESOURCE_EXHAUSTED (costs more
+  // than any request may; or, with RetryInfo, the tenant's quota is used up),
+  // UNAVAILABLE with RetryInfo (the queue is full and the tenant has more than
+  // its share of it, or this request would make one of its tenant that was
   // admitted miss its deadline), DEADLINE_EXCEEDED (its own deadline cannot be
-  // met). Workers serve the earliest deadline first; so does this test.
-  absl::Status Admit(Ticket& ticket, double seconds, int64_t units, Instant now,
-                     Instant deadline);
+  // met). The test follows the order of Schedule: what is due before within
+  // the tenant, and of each other tenant as much as its weight gives it in that
+  // time.
+  absl::Status Admit(Ticket& ticket, const Demand& demand, Instant now);
 
   // Seconds until a request of that deadline would start.
-  double PredictWait(Instant deadline) const;
+  double PredictWait(Instant deadline, const Tenant& tenant = {}) const;
 
   // Refuses everything from now on, as draining.
   void Close();
 
   AdmissionLoad load() const;
-  const AdmissionLimits& limits() const { return limits_; }
+  AdmissionLimits limits() const;
+  // Those of a new configuration; what was admitted stays so.
+  void SetLimits(const AdmissionLimits& limits);
 
  private:
   struct Entry {
     double remaining_seconds = 0;
     bool started = false;
   };
-  // Earliest deadline first; the number tells equal deadlines apart.
-  using Key = std::pair<Instant, uint64_t>;
+  // The order of service within a tenant; the number tells equal ones apart.
+  using Key = std::tuple<int, Instant, uint64_t>;
   using Entries = std::map<Key, Entry>;
+  struct Party {
+    double weight = 1;
+    AdmissionLoad load;
+    int64_t reserved = 0;
+    Entries entries;
+    // Worker seconds left of its quota, and when they were counted.
+    double tokens = 0;
+    Instant counted = {};
+  };
 
   void Release(Ticket& ticket);
   void Started(Ticket& ticket);
   void Spend(Ticket& ticket, double seconds);
-  absl::Status CheckQueue(double seconds, Instant now, Instant deadline,
-                          double own_time) const;
+  absl::Status CheckQuota(Party& party, const Tenant& tenant, Instant now);
+  absl::Status CheckQueue(const Party& party, const Tenant& tenant,
+                          const Demand& demand, Instant now) const;
+  absl::Status CheckDeadlines(const Party& party, const Demand& demand,
+                              Instant now) const;
+  double WaitFor(const Party& party, double due) const;
 
-  const AdmissionLimits limits_;
   mutable std::mutex mutex_;  // guards all below
+  AdmissionLimits limits_;
   bool closed_ = false;
   uint64_t next_number_ = 0;
   int64_t reserved_ = 0;  // tickets, admitted or not, that have not started
   AdmissionLoad load_;
-  Entries entries_;
+  std::map<int, Party> parties_;  // by tenant, of all that ever came
 };
 
 // Move-only; gives back what it holds on destruction.
@@ -111,6 +140,7 @@ class Admission::Ticket {
  private:
   friend class Admission;
   Admission* admission_ = nullptr;  // null: holds nothing
+  Tenant tenant_;
   int64_t bytes_ = 0;
   bool admitted_ = false;
   bool started_ = false;

@@ -19,6 +19,7 @@ AttendCall::AttendCall(const ServiceContext& context,
 void AttendCall::Begin(grpc::ByteBuffer& message) {
   const auto bytes = static_cast<int64_t>(message.Length());
   const absl::Status status = Guarded([&] {
+    if (!record_.access().ok()) return record_.access();
     if (ParseMessage(message, work_.request())) return absl::OkStatus();
     return Refuse(Reason::kInvalid,
                   "the message is not a serialized attnd.v1.AttendRequest");

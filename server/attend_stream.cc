@@ -47,7 +47,11 @@ AttendStream::AttendStream(const ServiceContext& context,
           static_cast<StreamFlow::Wire&>(*this),
           context.settings.Get()->limits().stream_inflight())) {
   context_.streams.Enter(flow_);
-  flow_->Begin();
+  if (record_.access().ok()) {
+    flow_->Begin();
+  } else {
+    Finish(record_.EndStream(record_.access()));
+  }
 }
 
 void AttendStream::OnReadDone(bool ok) {

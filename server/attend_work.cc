@@ -55,8 +55,8 @@ absl::Status RefusalOf(const JobResult& result) {
 AttendWork::AttendWork(const ServiceContext& context, const Arrival& arrival,
                        Owner& owner)
     : context_(context),
-      settings_(context.settings.Get()),
       arrival_(arrival),
+      settings_(*arrival_.settings),
       owner_(owner) {}
 
 void AttendWork::Begin(int64_t message_bytes) {
@@ -82,7 +82,7 @@ absl::Status AttendWork::Prepare(Compiling compiling) {
                             ? arrival_.at
                             : std::chrono::steady_clock::now();
   absl::StatusOr<DecodedRequest> decoded = Decode(
-      request_, DecodeContextOf(*settings_, compiling), Payload::kPresent);
+      request_, DecodeContextOf(settings_, compiling), Payload::kPresent);
   if (!decoded.ok()) return decoded.status();
   decoded_ = *std::move(decoded);
   outcome_.encoding = decoded_.encoding_name;
@@ -94,22 +94,32 @@ absl::Status AttendWork::Admit() {
   const int64_t bytes = message_bytes_ + decoded_.reply.bytes;
   ticket_.Release();  // the preparation's
   absl::StatusOr<Admission::Ticket> ticket =
-      context_.admission.Reserve(bytes + decoded_.plan_bytes);
+      context_.admission.Reserve(bytes + decoded_.plan_bytes, arrival_.tenant);
   if (!ticket.ok()) {
     if (!arrival_.is_retry) {
-      context_.metrics.Offered(context_.costs.Predict(
-          WorkWithoutPlan(request_, decoded_.sizes, bytes)));
+      context_.metrics.Offered(
+          arrival_.tenant.id,
+          context_.costs.Predict(
+              WorkWithoutPlan(request_, decoded_.sizes, bytes),
+              decoded_.encoding_name));
     }
     return ticket.status();
   }
   ticket_ = *std::move(ticket);
   if (absl::Status status = MakePlan(); !status.ok()) return status;
 
-  predicted_seconds_ = context_.costs.Predict(WorkOf(*plan_, bytes));
-  if (!arrival_.is_retry) context_.metrics.Offered(predicted_seconds_);
+  modelled_ = WorkOf(*plan_, bytes);
+  predicted_seconds_ =
+      context_.costs.Predict(modelled_, decoded_.encoding_name);
+  if (!arrival_.is_retry)
+    context_.metrics.Offered(arrival_.tenant.id, predicted_seconds_);
   absl::Status admitted = context_.admission.Admit(
-      ticket_, predicted_seconds_, static_cast<int64_t>(plan_->units().size()),
-      std::chrono::steady_clock::now(), arrival_.deadline);
+      ticket_,
+      {.seconds = predicted_seconds_,
+       .units = static_cast<int64_t>(plan_->units().size()),
+       .deadline = arrival_.deadline,
+       .priority = request_.priority()},
+      std::chrono::steady_clock::now());
   if (admitted.ok()) context_.metrics.Admitted(predicted_seconds_);
   return admitted;
 }
@@ -126,18 +136,24 @@ absl::Status AttendWork::MakePlan() {
 // Compiling counts as work like any other: it is admitted, waits its turn, and
 // ends with the deadline.
 absl::Status AttendWork::SubmitPreparation() {
-  prepared_seconds_ = PredictCompiling(request_, settings_->encodings);
-  if (!arrival_.is_retry) context_.metrics.Offered(prepared_seconds_);
+  prepared_seconds_ = PredictCompiling(request_, settings_.encodings);
+  if (!arrival_.is_retry)
+    context_.metrics.Offered(arrival_.tenant.id, prepared_seconds_);
   absl::StatusOr<Admission::Ticket> ticket =
-      context_.admission.Reserve(message_bytes_);
+      context_.admission.Reserve(message_bytes_, arrival_.tenant);
   if (!ticket.ok()) return ticket.status();
   ticket_ = *std::move(ticket);
-  absl::Status admitted = context_.admission.Admit(
-      ticket_, prepared_seconds_, 1, std::chrono::steady_clock::now(),
-      arrival_.deadline);
+  absl::Status admitted =
+      context_.admission.Admit(ticket_,
+                               {.seconds = prepared_seconds_,
+                                .units = 1,
+                                .deadline = arrival_.deadline,
+                                .priority = request_.priority()},
+                               std::chrono::steady_clock::now());
   if (!admitted.ok()) return admitted;
   context_.metrics.Admitted(prepared_seconds_);
-  context_.executor.Submit(preparation_, 1, arrival_.deadline);
+  context_.executor.Submit(preparation_, 1, arrival_.deadline,
+                           PlaceFor(prepared_seconds_, 1));
   return absl::OkStatus();
 }
 
@@ -145,7 +161,15 @@ void AttendWork::Submit() {
   // Even a problem without units has rows to fill.
   const auto units =
       std::max<int64_t>(1, static_cast<int64_t>(plan_->units().size()));
-  context_.executor.Submit(computation_, units, arrival_.deadline);
+  context_.executor.Submit(computation_, units, arrival_.deadline,
+                           PlaceFor(predicted_seconds_, units));
+}
+
+Place AttendWork::PlaceFor(double seconds, int64_t units) const {
+  return {.tenant = arrival_.tenant.id,
+          .weight = arrival_.tenant.weight,
+          .priority = request_.priority(),
+          .seconds_per_unit = seconds / static_cast<double>(units)};
 }
 
 absl::Status AttendWork::Preparation::Start() {
@@ -223,8 +247,8 @@ void AttendWork::WriteReply(const JobResult& result) {
   stats.set_lost_mass_bound(lost_mass_bound_);
   stats.set_compute(v1::COMPUTE_PRECISION_F32);
   stats.set_instruction_set(InstructionSet());
-  stats.set_config_hash(settings_->config.hash);
-  stats.set_config_generation(settings_->generation);
+  stats.set_config_hash(settings_.config.hash);
+  stats.set_config_generation(settings_.generation);
   stats.set_predicted_seconds(predicted_seconds_);
   outcome_.reply = tensors_.Serialize(head);
 }
@@ -247,6 +271,8 @@ void AttendWork::Computation::Done(const JobResult& result) {
   if (status.ok()) {
     if (w.predicted_seconds_ > 0) {
       metrics.CostRatio(result.work_seconds / w.predicted_seconds_);
+      w.context_.costs.Observe(w.modelled_, w.decoded_.encoding_name,
+                               result.work_seconds);
     }
     metrics.Answered(
         w.arrival_.method, w.decoded_.encoding_name,

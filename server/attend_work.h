@@ -27,6 +27,9 @@ struct Arrival {
   Instant deadline;
   // A client library repeats what failed before: not counted as demand.
   bool is_retry = false;
+  // In force at that moment, and who asks.
+  std::shared_ptr<const Settings> settings = nullptr;
+  Tenant tenant = {};
 };
 
 // How a request ended.
@@ -98,14 +101,15 @@ class AttendWork {
   absl::Status SubmitPreparation();
   absl::Status Admit();
   absl::Status MakePlan();
+  Place PlaceFor(double seconds, int64_t units) const;
   void Submit();
   absl::Status CountEnd(const JobResult& result);
   void WriteReply(const JobResult& result);
   void End(const absl::Status& status);
 
   const ServiceContext& context_;
-  const std::shared_ptr<const Settings> settings_;
   const Arrival arrival_;
+  const Settings& settings_;
   Owner& owner_;
 
   v1::AttendRequest request_;
@@ -114,6 +118,7 @@ class AttendWork {
   std::optional<Plan> plan_;
   ReplyTensors tensors_;
   OutputBuffers buffers_;
+  Work modelled_;
   double predicted_seconds_ = 0;
   double prepared_seconds_ = 0;  // predicted, of the preparation
   // Over the units that are done, on any worker.

@@ -27,7 +27,7 @@ void DescribeServer(const ServiceContext& context,
   reply.set_workers(config.effective.workers());
   reply.set_config_generation(settings->generation);
   reply.set_config_hash(config.hash);
-  reply.set_calibrated_flops(context.costs.flops_per_second());
+  reply.set_calibrated_flops(context.costs.model().flops_per_second());
 }
 
 // Callback methods, of which the first two take and give bytes.
@@ -92,7 +92,8 @@ class AttentionService final : public Methods {
                                    grpc::CallbackServerContext& rpc,
                                    Function function) {
     CallRecord record(context_, method, rpc);
-    const absl::Status status = Guarded(function);
+    const absl::Status status =
+        record.access().ok() ? Guarded(function) : record.access();
     grpc::ServerUnaryReactor* reactor = rpc.DefaultReactor();
     reactor->Finish(record.End({.status = status}, ""));
     return reactor;

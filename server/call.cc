@@ -1,16 +1,21 @@
 #include "server/call.h"
 
+#include <grpc/grpc_security_constants.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/slice.h>
 
 #include <algorithm>
 #include <chrono>
+#include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "server/status.h"
+#include "server/trace_context.h"
 
 namespace attnd::server {
 namespace {
@@ -35,6 +40,34 @@ bool IsRetry(const grpc::CallbackServerContext& rpc) {
          metadata.count("x-attnd-previous-attempts") > 0;
 }
 
+std::string Metadata(const grpc::CallbackServerContext& rpc,
+                     const std::string& key) {
+  const auto it = rpc.client_metadata().find(key);
+  return it == rpc.client_metadata().end()
+             ? std::string()
+             : std::string(it->second.data(), it->second.size());
+}
+
+Caller CallerOf(const grpc::CallbackServerContext& rpc,
+                const Settings& settings) {
+  Caller caller = {.identities = {},
+                   .authorization = Metadata(rpc, "authorization"),
+                   .tenant = Metadata(rpc, settings.tenants.metadata_key())};
+  const auto context = rpc.auth_context();
+  if (context == nullptr || !context->IsPeerAuthenticated()) return caller;
+  for (const grpc::string_ref& name :
+       context->FindPropertyValues(GRPC_X509_SAN_PROPERTY_NAME)) {
+    caller.identities.emplace_back(name.data(), name.size());
+  }
+  return caller;
+}
+
+// Only what has the form is sent back and logged.
+std::string TraceParentOf(const grpc::CallbackServerContext& rpc) {
+  std::string text = Metadata(rpc, kTraceParentKey);
+  return TraceIdOf(text).empty() ? std::string() : text;
+}
+
 }  // namespace
 
 CallRecord::CallRecord(const ServiceContext& context, Method method,
@@ -44,28 +77,39 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
       rpc_(rpc),
       arrival_(std::chrono::steady_clock::now()),
       rpc_deadline_(DeadlineOf(rpc, arrival_)),
-      is_retry_(IsRetry(rpc)) {
+      is_retry_(IsRetry(rpc)),
+      caller_(CallerOf(rpc, *context.settings.Get())),
+      traceparent_(TraceParentOf(rpc)),
+      access_(
+          CheckAccess(*context.settings.Get(), MethodName(method), caller_)) {
   context_.calls.Enter();
   context_.metrics.CallStarted(method);
   if (method != Method::kAttendStream) context_.metrics.MessageReceived(method);
 }
 
-Instant CallRecord::deadline() const {
-  const double most = context_.settings.Get()->limits().deadline_seconds();
-  return std::min(rpc_deadline_, arrival_ + FromSeconds(most));
-}
-
 Arrival CallRecord::MessageArrived() const {
   const bool stream = method_ == Method::kAttendStream;
   const Instant now = stream ? std::chrono::steady_clock::now() : arrival_;
-  const double most = context_.settings.Get()->limits().deadline_seconds();
+  std::shared_ptr<const Settings> settings = context_.settings.Get();
+  const double most = settings->limits().deadline_seconds();
+  const Tenant& tenant = TenantOf(*settings, caller_);
   return {.method = method_,
           .at = now,
           .deadline = std::min(rpc_deadline_, now + FromSeconds(most)),
-          .is_retry = is_retry_};
+          .is_retry = is_retry_,
+          .settings = std::move(settings),
+          .tenant = tenant};
 }
 
-grpc::Status CallRecord::Finish(const absl::Status& status, double seconds) {
+grpc::Status CallRecord::Finish(const absl::Status& status, double seconds,
+                                double compute_seconds) {
+  rpc_.AddTrailingMetadata(
+      kLoadReportKey,
+      context_.load_report.CallEnded(status.ok(), compute_seconds,
+                                     std::chrono::steady_clock::now()));
+  if (!traceparent_.empty()) {
+    rpc_.AddTrailingMetadata(kTraceParentKey, traceparent_);
+  }
   const RpcError error = status.ok() ? RpcError{} : ToRpcError(status);
   context_.metrics.CallHandled(method_, error.code, seconds);
   if (error.retry_delay) {
@@ -83,14 +127,25 @@ grpc::Status CallRecord::End(const Outcome& outcome,
   const double seconds = Seconds(std::chrono::steady_clock::now() - arrival_);
   if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
   if (status.ok()) context_.metrics.MessageSent(method_);
-  grpc::Status end = Finish(status, seconds);
+  SendTimings(outcome);
+  grpc::Status end = Finish(status, seconds, outcome.compute_seconds);
   WriteLine(outcome, request_id, seconds, end.error_code(),
             end.error_message());
   return end;
 }
 
+// As HTTP's Server-Timing: milliseconds.
+void CallRecord::SendTimings(const Outcome& outcome) {
+  if (method_ != Method::kAttend) return;
+  rpc_.AddTrailingMetadata("server-timing",
+                           absl::StrFormat("queue;dur=%.3f, compute;dur=%.3f",
+                                           1e3 * outcome.queue_seconds,
+                                           1e3 * outcome.compute_seconds));
+}
+
 grpc::Status CallRecord::EndStream(const absl::Status& status) {
-  return Finish(status, Seconds(std::chrono::steady_clock::now() - arrival_));
+  return Finish(status, Seconds(std::chrono::steady_clock::now() - arrival_),
+                0);
 }
 
 void CallRecord::MessageEnded(const Outcome& outcome,
@@ -117,6 +172,7 @@ void CallRecord::WriteLine(const Outcome& outcome, absl::string_view request_id,
                                 {"queue_seconds", outcome.queue_seconds},
                                 {"compute_seconds", outcome.compute_seconds},
                                 {"peer", rpc_.peer()},
+                                {"trace_id", TraceIdOf(traceparent_)},
                                 {"skipped", *skipped}});
 }
 

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "server/access.h"
 #include "server/attend_work.h"
 #include "server/reply.h"
 #include "server/service_context.h"
@@ -26,16 +27,16 @@ class CallRecord {
   CallRecord(const CallRecord&) = delete;
   CallRecord& operator=(const CallRecord&) = delete;
 
-  Instant arrival() const { return arrival_; }
-  // The caller's deadline, capped by limits.deadline_seconds.
-  Instant deadline() const;
+  // What keeps the caller out; OK if nothing.
+  const absl::Status& access() const { return access_; }
   // Of a request that arrives now; it has the whole of
   // limits.deadline_seconds before it if the call has no deadline.
   Arrival MessageArrived() const;
 
   // The status to finish with; call it once. Counts the end of the call and of
-  // its only request, sets the pushback trailer where a retry is wanted, and
-  // writes the access line.
+  // its only request, sets the trailers (stage timings, load report, trace
+  // context, and the pushback where a retry is wanted), and writes the access
+  // line.
   grpc::Status End(const Outcome& outcome, absl::string_view request_id);
   // The same for a call of many requests.
   grpc::Status EndStream(const absl::Status& status);
@@ -46,7 +47,9 @@ class CallRecord {
  private:
   void WriteLine(const Outcome& outcome, absl::string_view request_id,
                  double seconds, int code, absl::string_view message);
-  grpc::Status Finish(const absl::Status& status, double seconds);
+  grpc::Status Finish(const absl::Status& status, double seconds,
+                      double compute_seconds);
+  void SendTimings(const Outcome& outcome);
 
   const ServiceContext& context_;
   const Method method_;
@@ -54,6 +57,9 @@ class CallRecord {
   const Instant arrival_;
   const Instant rpc_deadline_;
   const bool is_retry_;
+  const Caller caller_;
+  const std::string traceparent_;  // empty if none, or none of the form
+  const absl::Status access_;
 };
 
 // Slices that own the tensors until gRPC has sent them.

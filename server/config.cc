@@ -17,6 +17,7 @@
 #include "server/encodings.h"
 #include "server/hash.h"
 #include "server/status.h"
+#include "server/tenants.h"
 #include "server/text.h"
 #include "server/violations.h"
 #include "server/yaml_proto.h"
@@ -86,6 +87,46 @@ bool IsFileMode(absl::string_view text) {
          text.find_first_not_of("01234567") == absl::string_view::npos;
 }
 
+void CheckTls(const v1::Tls& tls, const std::string& path,
+              Violations& violations) {
+  if (tls.certificate_file().empty()) {
+    violations.Add(path + ".certificate_file", "required");
+  }
+  if (tls.key_file().empty()) violations.Add(path + ".key_file", "required");
+  if (!tls.health_address().empty() && !IsHostPort(tls.health_address())) {
+    violations.Add(path + ".health_address",
+                   absl::StrCat("\"", Clip(tls.health_address(), 80),
+                                "\", expected \"host:port\""));
+  }
+}
+
+// An allow-list of identities needs certificates to compare with.
+void CheckSecurity(const v1::ServerConfig& config, Violations& violations) {
+  const v1::Security& security = config.security();
+  const std::set<std::string> known = {"Attend",        "AttendStream",
+                                       "Estimate",      "ListEncodings",
+                                       "GetServerInfo", "*"};
+  for (int i = 0; i < security.methods_size(); ++i) {
+    const std::string path = absl::StrCat("security.methods[", i, "]");
+    const v1::MethodAccess& entry = security.methods(i);
+    if (known.count(entry.method()) == 0) {
+      violations.Add(path + ".method",
+                     absl::StrCat("\"", Clip(entry.method(), 80),
+                                  "\", expected a method's name or \"*\""));
+    }
+    if (entry.identities().empty()) {
+      violations.Add(path + ".identities", "required: nobody could call it");
+    }
+  }
+  if (security.methods().empty()) return;
+  for (int i = 0; i < config.listeners_size(); ++i) {
+    if (!config.listeners(i).tls().client_ca_file().empty()) continue;
+    violations.Add(absl::StrCat("listeners[", i, "].tls.client_ca_file"),
+                   "required with security.methods: who shows no certificate "
+                   "has no identity");
+  }
+}
+
 void CompleteListeners(v1::ServerConfig& config, Violations& violations) {
   if (config.listeners().empty()) {
     config.add_listeners()->set_address("0.0.0.0:50051");
@@ -100,7 +141,7 @@ void CompleteListeners(v1::ServerConfig& config, Violations& violations) {
                                   "\", expected \"host:port\" or "
                                   "\"unix:/path\""));
     }
-    if (listener.has_tls()) violations.AddUnserved(path + ".tls");
+    if (listener.has_tls()) CheckTls(listener.tls(), path + ".tls", violations);
     if (!listener.unix_mode().empty() &&
         (!unix_socket || !IsFileMode(listener.unix_mode()))) {
       violations.Add(path + ".unix_mode",
@@ -147,8 +188,6 @@ void CompleteDrainAndLog(v1::ServerConfig& config, Violations& violations) {
 
 void FindUnservedSections(const v1::ServerConfig& config,
                           Violations& violations) {
-  if (config.has_tenants()) violations.AddUnserved("tenants");
-  if (config.has_security()) violations.AddUnserved("security");
   if (config.verification().shadow_one_in() != 0) {
     violations.AddUnserved("verification.shadow_one_in");
   }
@@ -233,6 +272,8 @@ absl::StatusOr<Config> ParseConfig(const std::string& text,
   }
   CompleteLimits(machine, *out.mutable_limits(), violations);
   CompleteDrainAndLog(out, violations);
+  CompleteTenants(*out.mutable_tenants(), violations);
+  CheckSecurity(out, violations);
   FindUnservedSections(out, violations);
   v1::InlineEncodings& inlined = *out.mutable_inline_encodings();
   if (!inlined.has_cache_entries()) inlined.set_cache_entries(64);

@@ -13,12 +13,13 @@ EstimateCall::EstimateCall(const ServiceContext& context,
                            const v1::EstimateRequest& request,
                            v1::EstimateResponse& reply)
     : context_(context),
-      settings_(context.settings.Get()),
       record_(context, Method::kEstimate, rpc),
+      arrival_(record_.MessageArrived()),
       request_(request.request()),
       reply_(reply) {}
 
 void EstimateCall::Begin() {
+  if (!record_.access().ok()) return End(record_.access());
   absl::Status status = Guarded([&] { return Answer(Compiling::kNo); });
   if (IsCompilingNeeded(status)) {
     status = Guarded([&] { return SubmitCompiling(); });
@@ -28,8 +29,9 @@ void EstimateCall::Begin() {
 }
 
 absl::Status EstimateCall::Answer(Compiling compiling) {
-  const auto decoded = Decode(request_, DecodeContextOf(*settings_, compiling),
-                              Payload::kAbsent);
+  const auto decoded =
+      Decode(request_, DecodeContextOf(*arrival_.settings, compiling),
+             Payload::kAbsent);
   if (!decoded.ok()) return decoded.status();
   const RequestSizes& s = decoded->sizes;
   // The message that would come: its tensors, and what this one already has.
@@ -38,7 +40,7 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
           (static_cast<double>(s.query_heads * s.queries * s.dim) +
            static_cast<double>(s.kv_heads * s.keys * (s.dim + s.value_dim))) +
       static_cast<double>(request_.ByteSizeLong());
-  const int64_t limit = settings_->limits().message_bytes();
+  const int64_t limit = arrival_.settings->limits().message_bytes();
   if (payload > static_cast<double>(limit)) {
     return RefuseSize("the request with its payload", payload,
                       "limits.message_bytes", static_cast<double>(limit),
@@ -46,28 +48,41 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
   }
   const int64_t bytes = static_cast<int64_t>(payload) + decoded->reply.bytes;
   // A plan takes memory here as it does for Attend.
-  const auto ticket = context_.admission.Reserve(bytes + decoded->plan_bytes);
+  const auto ticket =
+      context_.admission.Reserve(bytes + decoded->plan_bytes, arrival_.tenant);
   if (!ticket.ok()) return ticket.status();
   const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
   if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
   reply_.set_flops(plan->flops());
   reply_.set_bytes(bytes + decoded->plan_bytes);
   reply_.set_response_bytes(decoded->reply.bytes);
-  reply_.set_predicted_seconds(context_.costs.Predict(WorkOf(*plan, bytes)));
+  reply_.set_predicted_seconds(
+      context_.costs.Predict(WorkOf(*plan, bytes), decoded->encoding_name));
   reply_.set_predicted_wait_seconds(
-      context_.admission.PredictWait(record_.deadline()));
+      context_.admission.PredictWait(arrival_.deadline, arrival_.tenant));
   return absl::OkStatus();
 }
 
 absl::Status EstimateCall::SubmitCompiling() {
-  absl::StatusOr<Admission::Ticket> ticket = context_.admission.Reserve(0);
+  const double seconds =
+      PredictCompiling(request_, arrival_.settings->encodings);
+  absl::StatusOr<Admission::Ticket> ticket =
+      context_.admission.Reserve(0, arrival_.tenant);
   if (!ticket.ok()) return ticket.status();
   ticket_ = *std::move(ticket);
-  absl::Status admitted = context_.admission.Admit(
-      ticket_, PredictCompiling(request_, settings_->encodings), 1,
-      std::chrono::steady_clock::now(), record_.deadline());
+  absl::Status admitted =
+      context_.admission.Admit(ticket_,
+                               {.seconds = seconds,
+                                .units = 1,
+                                .deadline = arrival_.deadline,
+                                .priority = request_.priority()},
+                               std::chrono::steady_clock::now());
   if (!admitted.ok()) return admitted;
-  context_.executor.Submit(*this, 1, record_.deadline());
+  context_.executor.Submit(*this, 1, arrival_.deadline,
+                           {.tenant = arrival_.tenant.id,
+                            .weight = arrival_.tenant.weight,
+                            .priority = request_.priority(),
+                            .seconds_per_unit = seconds});
   return absl::OkStatus();
 }
 

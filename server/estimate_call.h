@@ -39,8 +39,8 @@ class EstimateCall final : public grpc::ServerUnaryReactor, private Job {
   void OnDone() override { delete this; }
 
   const ServiceContext& context_;
-  const std::shared_ptr<const Settings> settings_;
   CallRecord record_;
+  const Arrival arrival_;
   const v1::AttendRequest& request_;
   v1::EstimateResponse& reply_;
   Admission::Ticket ticket_;

@@ -61,8 +61,10 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
 
 Executor::~Executor() { Stop(); }
 
-void Executor::Submit(Job& job, int64_t units, Instant deadline) {
+void Executor::Submit(Job& job, int64_t units, Instant deadline,
+                      const Place& place) {
   Lock lock(mutex_);
+  static_cast<Schedulable&>(job).place_ = place;
   static_cast<Schedulable&>(job).deadline_ = deadline;
   static_cast<Schedulable&>(job).number_ = next_number_++;
   job.units_ = units;
@@ -144,6 +146,8 @@ void Executor::RunNextUnit(Lock& lock, int worker, Workspace* workspace) {
   Job& job = static_cast<Job&>(*ready_.top());
   const int64_t unit = job.next_unit_++;
   ++job.units_running_;
+  const double predicted = job.place().seconds_per_unit;
+  ready_.Charge(job, predicted);
   const Instant start = busy_since_[worker] = time_.Now();
   if (unit == 0) Claimed(job, start);
   // While Start runs nobody else may claim a unit.
@@ -167,6 +171,7 @@ void Executor::RunNextUnit(Lock& lock, int worker, Workspace* workspace) {
   busy_since_[worker] = kIdle;
   busy_seconds_ += took;
   job.result_.work_seconds += took;
+  ready_.Charge(job, took - predicted);
   --job.units_running_;
   if (!status.ok() && job.result_.status.ok()) {
     job.result_.status = std::move(status);

@@ -89,10 +89,11 @@ class Executor {
   // Stops.
   ~Executor();
 
-  // Runs `units` (>= 1) of the job; earliest deadline first. The job is
+  // Runs `units` (>= 1) of the job, in the order of Schedule. The job is
   // borrowed until Done, which may be called from within. What Run does not
   // finish by `deadline` ends with DEADLINE_EXCEEDED.
-  void Submit(Job& job, int64_t units, Instant deadline);
+  void Submit(Job& job, int64_t units, Instant deadline,
+              const Place& place = {});
 
   // Ends the job with CANCELLED as soon as no unit of it runs; Done may be
   // called from within. Before Submit: it will end at once. After Done: no
@@ -125,8 +126,8 @@ class Executor {
   mutable std::mutex mutex_;  // guards all below but the threads
   std::condition_variable wake_worker_, wake_timer_, idle_;
   bool stopping_ = false;
-  Schedule ready_;      // jobs with units that a worker may claim
-  Schedule unexpired_;  // jobs whose deadline the timer must watch
+  Schedule ready_;          // jobs with units that a worker may claim
+  DeadlineList unexpired_;  // jobs whose deadline the timer must watch
   // When the timer looks next by itself: an earlier deadline must wake it, and
   // only such a one, because a wake-up costs as much as a small request.
   Instant timer_wakes_ = Instant::max();

@@ -2,13 +2,18 @@
 
 #include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/impl/server_builder_option.h>
+#include <grpcpp/impl/server_builder_plugin.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
 #include <sys/stat.h>
 
+#include <algorithm>
+
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "server/tls.h"
 
 namespace attnd::server {
 namespace {
@@ -28,6 +33,12 @@ void SetTransport(const v1::Limits& limits, const Machine& machine,
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
+  // Clients behind a balancer of connections find new replicas after a while;
+  // what is in flight then may take as long as any request.
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, 300'000);
+  builder.AddChannelArgument(
+      GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+      static_cast<int>(std::min(1e3 * limits.deadline_seconds(), 2e9)));
   // gRPC buffers whole messages before any code of ours sees them.
   grpc::ResourceQuota quota("attnd");
   quota.Resize(static_cast<size_t>(machine.UsableMemory() / 4));
@@ -48,14 +59,27 @@ absl::Status SetUnixMode(const v1::Listener& listener) {
   return absl::InternalError(absl::StrCat(path, ": cannot set its mode"));
 }
 
-}  // namespace
+// No reflection on this server: the library's switch is for all that are built.
+class NoReflection final : public grpc::ServerBuilderOption {
+ public:
+  void UpdateArguments(grpc::ChannelArguments*) override {}
+  void UpdatePlugins(std::vector<std::unique_ptr<grpc::ServerBuilderPlugin>>*
+                         plugins) override {
+    std::erase_if(*plugins, [](const auto& plugin) {
+      return plugin->name() == "proto_server_reflection";
+    });
+  }
+};
 
-absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
-                                        const Machine& machine,
-                                        grpc::Service& service) {
-  // Both affect servers built from now on; there is no other way to ask.
-  grpc::EnableDefaultHealthCheckService(true);
-  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+absl::Status CannotListen(int listener, absl::string_view field,
+                          absl::string_view address) {
+  return absl::UnavailableError(
+      absl::StrCat("listeners[", listener, "].", field, " ", address,
+                   ": cannot listen (is the port taken?)"));
+}
+
+absl::Status ListenAll(const v1::ServerConfig& config, const Machine& machine,
+                       grpc::Service& service, GrpcListener& out) {
   grpc::ServerBuilder builder;
   SetTransport(config.limits(), machine, builder);
   builder.RegisterService(&service);
@@ -63,20 +87,80 @@ absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
   std::vector<int> ports(listeners.size(), 0);
   for (int i = 0; i < listeners.size(); ++i) {
     builder.AddListeningPort(listeners[i].address(),
-                             grpc::InsecureServerCredentials(), &ports[i]);
+                             listeners[i].has_tls()
+                                 ? MakeTlsCredentials(listeners[i].tls())
+                                 : grpc::InsecureServerCredentials(),
+                             &ports[i]);
   }
-  GrpcListener out;
+  // A socket's file is never more open than it will be.
+  const mode_t before = umask(0177);
   out.server = builder.BuildAndStart();
+  umask(before);
   for (int i = 0; i < listeners.size(); ++i) {
     if (out.server == nullptr || ports[i] == 0) {
-      return absl::UnavailableError(
-          absl::StrCat("listeners[", i, "].address ", listeners[i].address(),
-                       ": cannot listen (is the port taken?)"));
+      return CannotListen(i, "address", listeners[i].address());
     }
     out.addresses.push_back(RealAddress(listeners[i].address(), ports[i]));
     absl::Status mode = SetUnixMode(listeners[i]);
     if (!mode.ok()) return mode;
   }
+  return absl::OkStatus();
+}
+
+absl::Status ListenForHealth(const v1::ServerConfig& config,
+                             const Machine& machine, GrpcListener& out) {
+  grpc::ServerBuilder builder;
+  SetTransport(config.limits(), machine, builder);
+  const auto& listeners = config.listeners();
+  std::vector<int> ports(listeners.size(), 0);
+  std::vector<int> asked;
+  for (int i = 0; i < listeners.size(); ++i) {
+    const std::string& address = listeners[i].tls().health_address();
+    if (address.empty()) continue;
+    asked.push_back(i);
+    builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
+                             &ports[i]);
+  }
+  if (asked.empty()) return absl::OkStatus();
+  builder.SetOption(std::make_unique<NoReflection>());
+  // gRPC starts no server without a service of ours; this one knows no method.
+  out.unimplemented = std::make_unique<grpc::CallbackGenericService>();
+  builder.RegisterCallbackGenericService(out.unimplemented.get());
+  out.health_server = builder.BuildAndStart();
+  for (const int i : asked) {
+    const std::string& address = listeners[i].tls().health_address();
+    if (out.health_server == nullptr || ports[i] == 0) {
+      return CannotListen(i, "tls.health_address", address);
+    }
+    out.health_addresses.push_back(RealAddress(address, ports[i]));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+void GrpcListener::SetHealth(const std::string& name, bool serving) const {
+  for (const auto* one : {server.get(), health_server.get()}) {
+    if (one == nullptr) continue;
+    one->GetHealthCheckService()->SetServingStatus(name, serving);
+  }
+}
+
+absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
+                                        const Machine& machine,
+                                        grpc::Service& service) {
+  for (const v1::Listener& listener : config.listeners()) {
+    if (!listener.has_tls()) continue;
+    absl::Status usable = CheckTlsFiles(listener.tls());
+    if (!usable.ok()) return usable;
+  }
+  // Both affect servers built from now on; there is no other way to ask.
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  GrpcListener out;
+  absl::Status status = ListenForHealth(config, machine, out);
+  if (status.ok()) status = ListenAll(config, machine, service, out);
+  if (!status.ok()) return status;
   return out;
 }
 

@@ -1,8 +1,9 @@
-// The gRPC server of a configuration: ports, limits, keepalive, health,
+// The gRPC servers of a configuration: ports, limits, keepalive, TLS, health,
 // reflection.
 #ifndef ATTND_SERVER_GRPC_LISTENER_H_
 #define ATTND_SERVER_GRPC_LISTENER_H_
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/impl/service_type.h>
 #include <grpcpp/server.h>
 
@@ -20,11 +21,21 @@ struct GrpcListener {
   std::unique_ptr<grpc::Server> server;
   // Of each listener, with the real port.
   std::vector<std::string> addresses;
+  // Serves grpc.health.v1 and nothing else, in plain text, for probes that know
+  // no TLS; null if no listener asks for it. A server of its own, because every
+  // port of a gRPC server serves all its services.
+  std::unique_ptr<grpc::CallbackGenericService> unimplemented;
+  std::unique_ptr<grpc::Server> health_server;
+  std::vector<std::string> health_addresses;
+
+  // Sets one name of the health services.
+  void SetHealth(const std::string& name, bool serving) const;
 };
 
 // Serves `service` (borrowed) from the moment it returns, and even before; the
 // health service says SERVING under "" as long as nobody sets it otherwise.
-// UNAVAILABLE names the listener whose port is taken.
+// UNAVAILABLE names the listener whose port is taken; INVALID_ARGUMENT the file
+// of TLS that cannot be used.
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         const Machine& machine,
                                         grpc::Service& service);

@@ -6,9 +6,12 @@
 #include <CLI/CLI.hpp>
 #include <cstdio>
 #include <future>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -16,6 +19,7 @@
 #include "kernels/attention.h"
 #include "server/config.h"
 #include "server/encodings.h"
+#include "server/file_watcher.h"
 #include "server/log.h"
 #include "server/machine.h"
 #include "server/memory.h"
@@ -25,28 +29,63 @@ namespace attnd::server {
 namespace {
 
 constexpr int kExitBadConfig = 2;
+constexpr double kLookSeconds = 1;
 
-sigset_t StopSignals() {
+sigset_t HandledSignals() {
   sigset_t signals;
   sigemptyset(&signals);
   sigaddset(&signals, SIGTERM);
   sigaddset(&signals, SIGINT);
+  sigaddset(&signals, SIGHUP);
   return signals;
 }
 
-// Gives the first stop signal; a second one ends the process at once. Blocked
-// signals reach sigwait also in PID 1, for which the kernel ignores those
-// without a handler.
-std::future<int> WatchSignals() {
+// Reads the configuration again, for a server that runs.
+class Reloader {
+ public:
+  Reloader(std::string file, Machine machine)
+      : file_(std::move(file)), machine_(std::move(machine)) {}
+
+  void SetServer(Server* server) {
+    std::lock_guard lock(mutex_);
+    server_ = server;
+  }
+
+  void Reload() {
+    std::lock_guard lock(mutex_);
+    if (server_ == nullptr) return;
+    const auto config = LoadConfig(file_, machine_);
+    if (config.ok()) {
+      // Tells itself what came of it.
+      (void)server_->Reload(*config);
+    } else {
+      server_->RefuseReload(config.status());
+    }
+  }
+
+ private:
+  const std::string file_;
+  const Machine machine_;
+  std::mutex mutex_;  // guards the next
+  Server* server_ = nullptr;
+};
+
+// Gives the first stop signal; a second one ends the process at once. SIGHUP
+// reloads. Blocked signals reach sigwait also in PID 1, for which the kernel
+// ignores those without a handler.
+std::future<int> WatchSignals(std::shared_ptr<Reloader> reloader) {
   std::promise<int> first;
   std::future<int> future = first.get_future();
-  std::thread([first = std::move(first)]() mutable {
-    const sigset_t signals = StopSignals();
-    int signal = 0;
-    sigwait(&signals, &signal);
-    first.set_value(signal);
-    sigwait(&signals, &signal);
-    _exit(128 + signal);
+  std::thread([first = std::move(first), reloader]() mutable {
+    const sigset_t signals = HandledSignals();
+    const auto wait = [&] {
+      int signal = 0;
+      sigwait(&signals, &signal);
+      for (; signal == SIGHUP; sigwait(&signals, &signal)) reloader->Reload();
+      return signal;
+    };
+    first.set_value(wait());
+    _exit(128 + wait());
   }).detach();
   return future;
 }
@@ -85,13 +124,13 @@ int CheckConfig(const std::string& file) {
 
 int Serve(const std::string& file, double pace) {
   // Before any thread exists, so that all inherit it.
-  const sigset_t signals = StopSignals();
+  const sigset_t signals = HandledSignals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
   signal(SIGPIPE, SIG_IGN);
   KeepFreedMemory();
-  std::future<int> stopped = WatchSignals();
-
   const Machine machine = ReadMachine();
+  const auto reloader = std::make_shared<Reloader>(file, machine);
+  std::future<int> stopped = WatchSignals(reloader);
   const auto config = LoadConfig(file, machine);
   if (!config.ok()) {
     ReportFaults(config.status());
@@ -103,7 +142,16 @@ int Serve(const std::string& file, double pace) {
         .Error("start failed", {{"message", server.status().message()}});
     return 1;
   }
+  reloader->SetServer(server->get());
+  std::vector<std::string> files = {file};
+  const v1::Security& security = config->effective.security();
+  if (!security.bearer_token_file().empty()) {
+    files.push_back(security.bearer_token_file());
+  }
+  FileWatcher watcher(std::move(files));
+  watcher.Start(kLookSeconds, [reloader] { reloader->Reload(); });
   const int signal = stopped.get();
+  reloader->SetServer(nullptr);
   Log(config->effective.log()).Info("signal", {{"signal", strsignal(signal)}});
   (*server)->Drain();
   // Nothing runs any more. Taking the parts down one by one would make a pod

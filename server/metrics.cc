@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <mutex>
+#include <shared_mutex>
 #include <sstream>
 
 #include "server/metrics_series.h"
@@ -48,8 +49,22 @@ void Metrics::CallHandled(Method method, int code, double seconds) {
   call.seconds->Observe(seconds);
 }
 
-void Metrics::Offered(double worker_seconds) {
-  series_->offered->Increment(Finite(worker_seconds));
+void Metrics::AddLabels(const std::vector<std::string>& encodings,
+                        absl::Span<const Tenant> tenants) {
+  std::unique_lock lock(series_->labels_mutex);
+  series_->AddLabels(encodings, tenants);
+}
+
+void Metrics::Offered(int tenant, double worker_seconds) {
+  std::shared_lock lock(series_->labels_mutex);
+  const auto it = series_->offered.find(tenant);
+  if (it != series_->offered.end()) {
+    it->second->Increment(Finite(worker_seconds));
+  }
+}
+
+void Metrics::Reloaded(bool ok) {
+  (ok ? series_->reloads_ok : series_->reloads_failed)->Increment();
 }
 
 void Metrics::Admitted(double worker_seconds) {
@@ -75,6 +90,7 @@ void Metrics::StageTook(Stage stage, double seconds) {
 void Metrics::Answered(Method method, absl::string_view encoding,
                        double seconds, double flops, double query_rows) {
   series_->query_rows->Increment(query_rows);
+  std::shared_lock lock(series_->labels_mutex);
   const auto it = series_->encodings.find(encoding);
   if (it == series_->encodings.end()) return;
   it->second.request_seconds[static_cast<int>(method)]->Observe(seconds);

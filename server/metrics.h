@@ -4,15 +4,18 @@
 #define ATTND_SERVER_METRICS_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "absl/strings/string_view.h"
+#include "absl/types/span.h"
 #include "server/admission.h"
 #include "server/executor.h"
 #include "server/machine.h"
 #include "server/status.h"
+#include "server/tenants.h"
 
 namespace attnd::server {
 
@@ -45,6 +48,7 @@ enum class DrainState { kServing = 0, kDelay = 1, kFinishing = 2 };
 // What does not change while the server runs.
 struct MetricsInfo {
   std::vector<std::string> encodings;  // label values, "inline" too
+  std::vector<Tenant> tenants;
   std::string version;
   std::string instruction_set;
   AdmissionLimits limits;
@@ -62,6 +66,8 @@ struct MetricsReadings {
   int64_t config_generation = 1;
   int64_t encoders_cached = 0;
   int64_t streams = 0;
+  AdmissionLimits limits = {};
+  std::map<std::string, double> cost_factors = {};
 };
 
 // Thread-safe.
@@ -76,9 +82,14 @@ class Metrics {
   // `code` is a grpc::StatusCode.
   void CallHandled(Method method, int code, double seconds);
 
+  // Adds the series of encodings and tenants that have none: at start and with
+  // every reload.
+  void AddLabels(const std::vector<std::string>& encodings,
+                 absl::Span<const Tenant> tenants);
+
   // Predicted worker seconds of a request that arrived, wanted or not, except
   // of repeated attempts: the demand that scaling follows.
-  void Offered(double worker_seconds);
+  void Offered(int tenant, double worker_seconds);
   void Admitted(double worker_seconds);
   void Rejected(Reason reason);
   void Expired(EndedIn stage);
@@ -87,6 +98,8 @@ class Metrics {
   // A request of Attend or AttendStream answered with OK.
   void Answered(Method method, absl::string_view encoding, double seconds,
                 double flops, double query_rows);
+  // A new configuration was taken over, or refused.
+  void Reloaded(bool ok);
   // Measured over predicted cost of a finished request.
   void CostRatio(double measured_over_predicted);
 

@@ -52,7 +52,7 @@ void Raise(prometheus::Counter& counter, double value) {
 Metrics::Series::Series(const MetricsInfo& info) {
   MakeCalls();
   MakeRequests(info);
-  MakeQueue(info);
+  MakeQueue();
   MakeServer(info);
   MakeProcess(info);
 }
@@ -112,21 +112,7 @@ void Metrics::Series::MakeCalls() {
 }
 
 void Metrics::Series::MakeRequests(const MetricsInfo& info) {
-  for (const std::string& name : info.encodings) {
-    const auto seconds = [&](Method method) {
-      return &MakeHistogram(
-          "attnd_request_seconds",
-          "Seconds from arrival to reply of requests answered OK.",
-          {{"method", std::string(MethodName(method))}, {"encoding", name}});
-    };
-    encodings[name] = {
-        .request_seconds = {seconds(Method::kAttend),
-                            seconds(Method::kAttendStream)},
-        .flops = &MakeCounter(
-            "attnd_executed_flops_total",
-            "Operations of the matrix products of answered requests.",
-            {{"kernel", "softmax"}, {"encoding", name}, {"dtype", "f32"}})};
-  }
+  AddLabels(info.encodings, info.tenants);
   query_rows = &MakeCounter("attnd_tokens_total",
                             "Query rows of answered requests (batch * Lq).");
   for (const Reason reason : kAllReasons) {
@@ -152,12 +138,41 @@ void Metrics::Series::MakeRequests(const MetricsInfo& info) {
   }
 }
 
-void Metrics::Series::MakeQueue(const MetricsInfo& info) {
-  offered = &MakeCounter(
-      "attnd_offered_worker_seconds_total",
-      "Predicted worker seconds of all first attempts that arrived, refused "
-      "ones included: the demand. Its rate over workers is the load.",
-      {{"tenant_class", "default"}});
+void Metrics::Series::AddLabels(const std::vector<std::string>& names,
+                                absl::Span<const Tenant> tenants) {
+  for (const std::string& name : names) {
+    if (encodings.count(name) > 0) continue;
+    const auto seconds = [&](Method method) {
+      return &MakeHistogram(
+          "attnd_request_seconds",
+          "Seconds from arrival to reply of requests answered OK.",
+          {{"method", std::string(MethodName(method))}, {"encoding", name}});
+    };
+    encodings[name] = {
+        .request_seconds = {seconds(Method::kAttend),
+                            seconds(Method::kAttendStream)},
+        .flops = &MakeCounter(
+            "attnd_executed_flops_total",
+            "Operations of the matrix products of answered requests.",
+            {{"kernel", "softmax"}, {"encoding", name}, {"dtype", "f32"}}),
+        .cost_factor =
+            &MakeGauge("attnd_cost_factor",
+                       "Corrects the calibrated cost model for this encoding.",
+                       {{"encoding", name}})};
+  }
+  for (const Tenant& tenant : tenants) {
+    offered.emplace(
+        tenant.id,
+        &MakeCounter(
+            "attnd_offered_worker_seconds_total",
+            "Predicted worker seconds of all first attempts that arrived, "
+            "refused ones included: the demand. Its rate over workers is the "
+            "load.",
+            {{"tenant_class", tenant.name}}));
+  }
+}
+
+void Metrics::Series::MakeQueue() {
   admitted = &MakeCounter("attnd_admitted_worker_seconds_total",
                           "Predicted worker seconds of admitted requests.");
   waiting = &MakeGauge("attnd_requests_waiting",
@@ -171,13 +186,12 @@ void Metrics::Series::MakeQueue(const MetricsInfo& info) {
                              "Predicted worker seconds that wait.");
   queue_bytes =
       &MakeGauge("attnd_queue_bytes", "Bytes charged to requests in flight.");
-  MakeGauge("attnd_queue_limit_cost_seconds",
-            "Predicted worker seconds that may wait.")
-      .Set(info.limits.queue_worker_seconds * info.limits.workers);
-  MakeGauge("attnd_queue_limit_bytes", "Bytes that may be in flight.")
-      .Set(static_cast<double>(info.limits.bytes));
-  MakeGauge("attnd_queue_limit_requests", "Requests that may wait.")
-      .Set(static_cast<double>(info.limits.waiting_requests));
+  limit_seconds = &MakeGauge("attnd_queue_limit_cost_seconds",
+                             "Predicted worker seconds that may wait.");
+  limit_bytes =
+      &MakeGauge("attnd_queue_limit_bytes", "Bytes that may be in flight.");
+  limit_requests =
+      &MakeGauge("attnd_queue_limit_requests", "Requests that may wait.");
   cost_ratio = &MakeGauge(
       "attnd_cost_model_ratio",
       "Measured over predicted worker seconds, moving average over requests.");
@@ -194,6 +208,13 @@ void Metrics::Series::MakeServer(const MetricsInfo& info) {
                      "0 serving, 1 drain delay, 2 finishing what is left.");
   generation = &MakeGauge("attnd_config_generation",
                           "Number of the configuration in force.");
+  const auto reloads = [&](const char* result) {
+    return &MakeCounter("attnd_config_reloads_total",
+                        "Changed configurations, taken over or refused.",
+                        {{"result", result}});
+  };
+  reloads_ok = reloads("ok");
+  reloads_failed = reloads("error");
   MakeGauge("attnd_workers", "Compute threads.").Set(info.limits.workers);
   workers_busy = &MakeGauge("attnd_workers_busy", "Workers that run a unit.");
   busy_seconds = &MakeCounter("attnd_worker_busy_seconds_total",
@@ -247,9 +268,21 @@ void Metrics::Series::Refresh(const MetricsReadings& readings) {
   inflight->Set(static_cast<double>(executor.waiting + executor.running));
 
   streams->Set(static_cast<double>(readings.streams));
+  limit_seconds->Set(readings.limits.queue_worker_seconds *
+                     readings.limits.workers);
+  limit_bytes->Set(static_cast<double>(readings.limits.bytes));
+  limit_requests->Set(static_cast<double>(readings.limits.waiting_requests));
   queue_seconds->Set(Finite(readings.admission.waiting_seconds));
   queue_bytes->Set(static_cast<double>(readings.admission.bytes));
   cost_ratio->Set(Finite(ratio.load()));
+  {
+    std::shared_lock lock(labels_mutex);
+    for (const auto& [name, encoding] : encodings) {
+      const auto factor = readings.cost_factors.find(name);
+      encoding.cost_factor->Set(
+          factor == readings.cost_factors.end() ? 1 : Finite(factor->second));
+    }
+  }
 
   const ProcessUsage& process = readings.process;
   Raise(*cpu_seconds, process.cpu_seconds);

@@ -12,7 +12,9 @@
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <vector>
 
 #include "server/metrics.h"
 
@@ -42,16 +44,21 @@ struct Metrics::Series {
   struct Encoding {
     std::array<Histogram*, 2> request_seconds;  // Attend, AttendStream
     Counter* flops;
+    Gauge* cost_factor;
   };
   std::map<std::string, Encoding, std::less<>> encodings;
 
   std::map<Reason, Counter*> rejected;
   std::array<Histogram*, kStages> stages;
   std::array<Counter*, 2> expired, cancelled;
-  Counter *offered, *admitted, *query_rows;
+  std::map<int, Counter*> offered;  // by tenant
+  Counter *admitted, *query_rows, *reloads_ok, *reloads_failed;
+  // Guards the two maps above: encodings and tenants come with reloads.
+  std::shared_mutex labels_mutex;
 
   Gauge *ready, *drain, *generation, *workers_busy, *waiting, *running,
-      *inflight, *streams, *queue_seconds, *queue_bytes, *cost_ratio, *encoders;
+      *inflight, *streams, *limit_seconds, *limit_bytes, *limit_requests,
+      *queue_seconds, *queue_bytes, *cost_ratio, *encoders;
   Counter *busy_seconds, *cpu_seconds, *throttled_seconds, *throttled_periods,
       *minor_faults;
   Gauge *resident, *virtual_memory, *open_files, *max_files, *threads,
@@ -62,6 +69,8 @@ struct Metrics::Series {
   std::atomic<double> ratio{1};
 
   void Refresh(const MetricsReadings& readings);
+  void AddLabels(const std::vector<std::string>& encodings,
+                 absl::Span<const Tenant> tenants);
 
  private:
   Counter& MakeCounter(const std::string& name, const std::string& help,
@@ -72,7 +81,7 @@ struct Metrics::Series {
                            const prometheus::Labels& labels);
   void MakeCalls();
   void MakeRequests(const MetricsInfo& info);
-  void MakeQueue(const MetricsInfo& info);
+  void MakeQueue();
   void MakeServer(const MetricsInfo& info);
   void MakeProcess(const MetricsInfo& info);
 };

@@ -13,10 +13,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "attnd_version.h"
 #include "server/admin.h"
 #include "server/attention_service.h"
 #include "server/grpc_listener.h"
+#include "server/hash.h"
 #include "server/pace.h"
 #include "server/self_test.h"
 
@@ -34,12 +36,20 @@ AdmissionLimits ToAdmissionLimits(const v1::ServerConfig& config) {
           .request_worker_seconds = limits.request_worker_seconds()};
 }
 
-MetricsInfo ToMetricsInfo(const Config& config, const Machine& machine,
-                          const EncodingCatalog& encodings,
+std::vector<std::string> LabelsOf(const EncodingCatalog& encodings) {
+  std::vector<std::string> names(encodings.names().begin(),
+                                 encodings.names().end());
+  names.push_back("inline");
+  return names;
+}
+
+MetricsInfo ToMetricsInfo(const Settings& settings, const Machine& machine,
                           const CostModel& costs) {
+  const Config& config = settings.config;
   MetricsInfo info;
-  info.encodings.assign(encodings.names().begin(), encodings.names().end());
-  info.encodings.push_back("inline");
+  info.encodings = LabelsOf(settings.encodings);
+  info.tenants.assign(settings.tenants.list().begin(),
+                      settings.tenants.list().end());
   info.version = ATTND_VERSION;
   info.instruction_set = InstructionSet();
   info.limits = ToAdmissionLimits(config.effective);
@@ -58,21 +68,21 @@ RunUnitFunction RunUnitOf(const ServerOptions& options) {
 // In the order of construction; destroyed in the reverse one, so that calls and
 // workers end before what they use.
 struct Server::Parts {
-  Parts(const Config& c, const Machine& m, const ServerOptions& options,
-        const CostModel& measured)
-      : config(c),
+  Parts(std::shared_ptr<const Settings> first, const Machine& m,
+        const ServerOptions& options, const CostModel& measured)
+      : config(first->config),
         machine(m),
         run_unit(RunUnitOf(options)),
         log(config.effective.log()),
-        settings(std::make_shared<Settings>(config, 1)),
+        settings(first),
         costs(measured),
-        metrics(
-            ToMetricsInfo(config, machine, settings.Get()->encodings, costs)),
+        metrics(ToMetricsInfo(*first, machine, measured)),
         admission(ToAdmissionLimits(config.effective)) {}
 
   absl::Status StartExecutor();
   absl::Status Listen();
   absl::Status ListenAdmin();
+  absl::Status Reload(const Config& changed);
   void SetServing(bool serving);
   HttpReply Ready() const;
   std::string MetricsText();
@@ -83,18 +93,19 @@ struct Server::Parts {
   const RunUnitFunction run_unit;
   Log log;
   CurrentSettings settings;
-  const CostModel costs;
+  CostPredictor costs;
   Metrics metrics;
   Admission admission;
   CallCount calls;
   StreamRegistry streams;
   std::unique_ptr<Executor> executor;
+  std::unique_ptr<LoadReport> load_report;
   std::unique_ptr<ServiceContext> context;
   std::unique_ptr<grpc::Service> service;
-  std::unique_ptr<grpc::Server> grpc_server;
-  std::vector<std::string> addresses;
+  GrpcListener grpc;
   std::atomic<bool> ready{false};
   std::atomic<DrainState> drain{DrainState::kServing};
+  std::mutex reload_mutex;  // one reload at a time
   std::unique_ptr<Admin> admin;
   std::string admin_address = "off";
 };
@@ -105,6 +116,8 @@ absl::Status Server::Parts::StartExecutor() {
                                    .time = nullptr});
   if (!started.ok()) return started.status();
   executor = *std::move(started);
+  load_report =
+      std::make_unique<LoadReport>(*executor, config.effective.workers());
   context.reset(new ServiceContext{.settings = settings,
                                    .costs = costs,
                                    .run_unit = run_unit,
@@ -113,7 +126,8 @@ absl::Status Server::Parts::StartExecutor() {
                                    .metrics = metrics,
                                    .log = log,
                                    .calls = calls,
-                                   .streams = streams});
+                                   .streams = streams,
+                                   .load_report = *load_report});
   return absl::OkStatus();
 }
 
@@ -123,20 +137,17 @@ absl::Status Server::Parts::Listen() {
   ready = true;
   auto listening = ListenGrpc(config.effective, machine, *service);
   if (!listening.ok()) return listening.status();
-  grpc_server = std::move(listening->server);
-  addresses = std::move(listening->addresses);
+  grpc = *std::move(listening);
   SetServing(true);
-  grpc_server->GetHealthCheckService()->SetServingStatus(kLivenessHealthName,
-                                                         true);
+  grpc.SetHealth(kLivenessHealthName, true);
   return absl::OkStatus();
 }
 
 // One by one: the calls that set all names would take liveness with them.
 void Server::Parts::SetServing(bool serving) {
   ready = serving;
-  auto* health = grpc_server->GetHealthCheckService();
-  health->SetServingStatus("", serving);
-  health->SetServingStatus(kServiceHealthName, serving);
+  grpc.SetHealth("", serving);
+  grpc.SetHealth(kServiceHealthName, serving);
 }
 
 HttpReply Server::Parts::Ready() const {
@@ -157,17 +168,93 @@ std::string Server::Parts::MetricsText() {
                        .encoders_cached = static_cast<int64_t>(
                            encodings.configured_encoders().size() +
                            encodings.inline_encoders().size()),
-                       .streams = streams.size()});
+                       .streams = streams.size(),
+                       .limits = admission.limits(),
+                       .cost_factors = costs.factors()});
+}
+
+// Which section of the new configuration cannot be taken over by a server that
+// runs; empty if all can.
+std::string FixedSection(const v1::ServerConfig& now,
+                         const v1::ServerConfig& next) {
+  const auto same = [](const auto& a, const auto& b) {
+    return DeterministicBytes(a) == DeterministicBytes(b);
+  };
+  v1::ServerConfig a = now, b = next;
+  for (v1::ServerConfig* config : {&a, &b}) {
+    // What may change.
+    config->clear_encodings();
+    config->clear_inline_encodings();
+    config->clear_tenants();
+    config->clear_security();
+    config->clear_drain();
+    config->clear_verification();
+    const v1::Limits all = config->limits();
+    config->mutable_limits()->Clear();
+    config->mutable_limits()->set_message_bytes(all.message_bytes());
+    config->mutable_limits()->set_streams_per_connection(
+        all.streams_per_connection());
+  }
+  if (a.workers() != b.workers()) return "workers";
+  if (!same(a.admin(), b.admin())) return "admin";
+  if (!same(a.log(), b.log())) return "log";
+  if (!same(a.limits(), b.limits())) {
+    return "limits.message_bytes and limits.streams_per_connection";
+  }
+  return same(a, b) ? "" : "listeners";
+}
+
+absl::Status Server::Parts::Reload(const Config& changed) {
+  std::lock_guard lock(reload_mutex);
+  const std::shared_ptr<const Settings> before = settings.Get();
+  const auto take_over = [&]() -> absl::Status {
+    const std::string fixed =
+        FixedSection(before->config.effective, changed.effective);
+    if (!fixed.empty()) {
+      return absl::FailedPreconditionError(
+          absl::StrCat(fixed, ": changes with a restart only"));
+    }
+    auto next = Settings::Make(changed, before.get());
+    if (!next.ok()) return next.status();
+    if (!changed.effective.verification().skip_self_test()) {
+      auto workspace = Workspace::Create();
+      if (!workspace.ok()) return workspace.status();
+      absl::Status tested = SelfTest((*next)->encodings, **workspace);
+      if (!tested.ok()) return tested;
+    }
+    metrics.AddLabels(LabelsOf((*next)->encodings), (*next)->tenants.list());
+    admission.SetLimits(ToAdmissionLimits(changed.effective));
+    settings.Set(*next);
+    return absl::OkStatus();
+  };
+  const absl::Status status = take_over();
+  metrics.Reloaded(status.ok());
+  if (status.ok()) {
+    log.Info("configuration reloaded",
+             {{"generation", settings.Get()->generation},
+              {"config_hash", changed.hash}});
+  } else {
+    log.Error("configuration refused", {{"message", status.message()},
+                                        {"generation", before->generation}});
+  }
+  return status;
 }
 
 absl::Status Server::Parts::ListenAdmin() {
   if (config.effective.admin().address() == "off") return absl::OkStatus();
-  const HttpReply version = {
-      .content_type = "application/json",
-      .body =
-          absl::StrCat("{\"version\":", JsonString(ATTND_VERSION),
-                       ",\"instruction_set\":", JsonString(InstructionSet()),
-                       ",\"config_hash\":", JsonString(config.hash), "}\n")};
+  const auto version = [this] {
+    return HttpReply{.content_type = "application/json",
+                     .body = absl::StrCat(
+                         "{\"version\":", JsonString(ATTND_VERSION),
+                         ",\"instruction_set\":", JsonString(InstructionSet()),
+                         ",\"config_hash\":",
+                         JsonString(settings.Get()->config.hash), "}\n")};
+  };
+  // The configuration names files that hold secrets, and no secrets.
+  const auto configuration = [this] {
+    return HttpReply{.content_type = "application/json",
+                     .body = ConfigText(settings.Get()->config)};
+  };
   auto listening = Admin::Listen(
       config.effective.admin().address(),
       {{"/metrics",
@@ -178,7 +265,8 @@ absl::Status Server::Parts::ListenAdmin() {
         }},
        {"/livez", [] { return HttpReply{.body = "alive\n"}; }},
        {"/readyz", [this] { return Ready(); }},
-       {"/version", [version] { return version; }}});
+       {"/configz", configuration},
+       {"/version", version}});
   if (!listening.ok()) return listening.status();
   admin = *std::move(listening);
   admin_address = admin->address();
@@ -188,13 +276,14 @@ absl::Status Server::Parts::ListenAdmin() {
 void Server::Parts::LogStart() {
   log.Info(
       "listening",
-      {{"grpc", absl::StrJoin(addresses, ",")},
+      {{"grpc", absl::StrJoin(grpc.addresses, ",")},
+       {"health", absl::StrJoin(grpc.health_addresses, ",")},
        {"admin", admin_address},
        {"version", ATTND_VERSION},
        {"workers", config.effective.workers()},
        {"machine", machine.Describe()},
        {"instruction_set", InstructionSet()},
-       {"gflops_per_worker", costs.flops_per_second() / 1e9},
+       {"gflops_per_worker", costs.model().flops_per_second() / 1e9},
        {"encodings", absl::StrJoin(settings.Get()->encodings.names(), ",")},
        {"config_hash", config.hash}});
 }
@@ -206,7 +295,9 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
   if (!workspace.ok()) return workspace.status();
   const auto costs = CostModel::Calibrate(**workspace);
   if (!costs.ok()) return costs.status();
-  auto parts = std::make_unique<Parts>(config, machine, options,
+  auto settings = Settings::Make(config);
+  if (!settings.ok()) return settings.status();
+  auto parts = std::make_unique<Parts>(*settings, machine, options,
                                        Paced(*costs, options.pace));
   parts->log.CaptureGrpc();
   if (!config.effective.verification().skip_self_test()) {
@@ -227,25 +318,44 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
 Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
-  if (parts_->grpc_server == nullptr) return;
+  if (parts_->grpc.server == nullptr) return;
   parts_->admission.Close();
   parts_->executor->Stop();
-  parts_->grpc_server->Shutdown(std::chrono::system_clock::now());
+  parts_->grpc.server->Shutdown(std::chrono::system_clock::now());
+  if (parts_->grpc.health_server != nullptr) {
+    parts_->grpc.health_server->Shutdown(std::chrono::system_clock::now());
+  }
 }
 
 absl::Span<const std::string> Server::addresses() const {
-  return parts_->addresses;
+  return parts_->grpc.addresses;
 }
 
 const std::string& Server::admin_address() const {
   return parts_->admin_address;
 }
 
+absl::Span<const std::string> Server::health_addresses() const {
+  return parts_->grpc.health_addresses;
+}
+
+absl::Status Server::Reload(const Config& config) {
+  return parts_->Reload(config);
+}
+
+void Server::RefuseReload(const absl::Status& status) {
+  parts_->metrics.Reloaded(false);
+  for (absl::string_view line : absl::StrSplit(status.message(), '\n')) {
+    parts_->log.Error("configuration refused", {{"message", line}});
+  }
+}
+
 std::string Server::MetricsText() const { return parts_->MetricsText(); }
 
 void Server::Drain() {
   Parts& p = *parts_;
-  const v1::Drain& settings = p.config.effective.drain();
+  const std::shared_ptr<const Settings> now = p.settings.Get();
+  const v1::Drain& settings = now->config.effective.drain();
   p.log.Info("draining", {{"delay_seconds", settings.delay_seconds()},
                           {"grace_seconds", settings.grace_seconds()}});
   p.drain = DrainState::kDelay;
@@ -269,7 +379,7 @@ void Server::Drain() {
   // grace is over. Health watchers would hold it for the whole grace, so once
   // our own calls are done the rest is cancelled.
   std::future<void> shutdown = std::async(std::launch::async, [&] {
-    p.grpc_server->Shutdown(
+    p.grpc.server->Shutdown(
         std::chrono::system_clock::now() +
         std::chrono::duration_cast<std::chrono::system_clock::duration>(
             std::chrono::duration<double>(settings.grace_seconds())));
@@ -278,7 +388,10 @@ void Server::Drain() {
   p.executor->Stop();
   while (shutdown.wait_for(std::chrono::milliseconds(100)) !=
          std::future_status::ready) {
-    grpc_server_cancel_all_calls(p.grpc_server->c_server());
+    grpc_server_cancel_all_calls(p.grpc.server->c_server());
+  }
+  if (p.grpc.health_server != nullptr) {
+    p.grpc.health_server->Shutdown(std::chrono::system_clock::now());
   }
   p.log.Info("stopped", {{"finished", finished}});
 }

@@ -27,7 +27,8 @@ struct ServerOptions {
   double pace = 1;
 };
 
-// One gRPC server and one admin port.
+// One gRPC server, one admin port, and a second gRPC server for health where
+// TLS asks for it.
 class Server {
  public:
   // Compiles encodings, calibrates, tests itself, then listens: whoever can
@@ -42,6 +43,17 @@ class Server {
   absl::Span<const std::string> addresses() const;
   // "host:port", or "off".
   const std::string& admin_address() const;
+
+  // Of each plain health endpoint beside TLS.
+  absl::Span<const std::string> health_addresses() const;
+
+  // Takes over another configuration: encodings, limits, tenants, access, drain
+  // and verification; requests that have begun end under the old one. What is
+  // wrong, or needs a restart (FAILED_PRECONDITION), leaves everything as it
+  // was. Thread-safe.
+  absl::Status Reload(const Config& config);
+  // Counts and logs a changed configuration that could not be read.
+  void RefuseReload(const absl::Status& status);
 
   // NOT_SERVING; serves on for drain.delay_seconds; refuses new calls with
   // RetryInfo and closes idle connections (GOAWAY); waits up to

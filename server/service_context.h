@@ -11,8 +11,9 @@
 
 #include "kernels/attention.h"
 #include "server/admission.h"
-#include "server/cost_model.h"
+#include "server/cost_predictor.h"
 #include "server/executor.h"
+#include "server/load_report.h"
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/settings.h"
@@ -50,7 +51,7 @@ class CallCount {
 
 struct ServiceContext {
   const CurrentSettings& settings;
-  const CostModel& costs;
+  CostPredictor& costs;
   const RunUnitFunction& run_unit;
   Admission& admission;
   Executor& executor;
@@ -58,6 +59,7 @@ struct ServiceContext {
   Log& log;
   CallCount& calls;
   StreamRegistry& streams;
+  LoadReport& load_report;
 };
 
 }  // namespace attnd::server

@@ -5,28 +5,36 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <utility>
 
+#include "absl/status/statusor.h"
 #include "server/config.h"
 #include "server/encodings.h"
+#include "server/tenants.h"
 
 namespace attnd::server {
 
 // Immutable but for the encoders' caches. A request holds the settings that it
 // began with until it has ended.
 struct Settings {
-  Settings(Config c, int64_t g)
-      : config(std::move(c)),
-        encodings(config.effective.encodings(),
-                  config.effective.inline_encodings().cache_entries()),
-        generation(g) {}
+  // Those of a start (`before` null), or that follow others. INVALID_ARGUMENT
+  // when a file that the configuration names cannot be used.
+  static absl::StatusOr<std::shared_ptr<const Settings>> Make(
+      const Config& config, const Settings* before = nullptr);
 
   const v1::Limits& limits() const { return config.effective.limits(); }
 
   const Config config;
   const EncodingCatalog encodings;
+  const Tenants tenants;
+  // That calls must bring; empty = none.
+  const std::string bearer_token;
   // 1 at start, one more with every reload.
   const int64_t generation;
+
+ private:
+  Settings(const Config& c, std::string token, const Settings* before);
 };
 
 // Thread-safe.
@@ -40,7 +48,6 @@ class CurrentSettings {
     return settings_;
   }
   void Set(std::shared_ptr<const Settings> settings) {
-    // The old one may die here, which takes a while: not under the lock.
     std::lock_guard lock(mutex_);
     settings_.swap(settings);
   }

@@ -33,6 +33,10 @@ ReasonInfo Info(Reason reason) {
       return {"TOO_LARGE", absl::StatusCode::kResourceExhausted};
     case Reason::kMemory:
       return {"MEMORY", absl::StatusCode::kResourceExhausted};
+    case Reason::kQuota:
+      return {"QUOTA", absl::StatusCode::kResourceExhausted};
+    case Reason::kUnauthenticated:
+      return {"UNAUTHENTICATED", absl::StatusCode::kUnauthenticated};
     case Reason::kQueueFull:
       return {"QUEUE_FULL", absl::StatusCode::kUnavailable};
     case Reason::kDraining:
@@ -111,6 +115,21 @@ absl::Status RefuseSize(absl::string_view what, double size,
   info.set_resource_name(std::string(limit_name));
   info.set_description(text);
   AttachDetail("ResourceInfo", info, status);
+  return status;
+}
+
+absl::Status RefuseQuota(absl::string_view tenant, double worker_seconds,
+                         std::chrono::milliseconds retry_delay) {
+  const std::string text = absl::StrFormat(
+      "tenant \"%s\" has used up its quota of %g worker seconds per second; "
+      "retry after %d ms",
+      Clip(tenant, 128), worker_seconds, retry_delay.count());
+  absl::Status status = Refuse(Reason::kQuota, text, retry_delay);
+  rpc::v1::QuotaFailure failure;
+  rpc::v1::QuotaFailure::Violation& violation = *failure.add_violations();
+  violation.set_subject(absl::StrCat("tenant:", Clip(tenant, 128)));
+  violation.set_description(text);
+  AttachDetail("QuotaFailure", failure, status);
   return status;
 }
 

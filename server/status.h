@@ -28,18 +28,20 @@ enum class Reason {
   kUnserved,         // UNIMPLEMENTED
   kUnknownEncoding,  // NOT_FOUND
   kForbidden,        // PERMISSION_DENIED
+  kUnauthenticated,  // UNAUTHENTICATED
   kTooLarge,         // RESOURCE_EXHAUSTED; would be refused everywhere
   kMemory,           // RESOURCE_EXHAUSTED; an allocation failed
+  kQuota,            // RESOURCE_EXHAUSTED; the tenant has used up its quota
   kQueueFull,        // UNAVAILABLE; come back after the stated delay
   kDraining,         // UNAVAILABLE; likewise, at another replica
   kHopeless,         // DEADLINE_EXCEEDED on arrival, nothing computed
   kInternal,         // INTERNAL; a bug
 };
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalid,   Reason::kUnserved, Reason::kUnknownEncoding,
-    Reason::kForbidden, Reason::kTooLarge, Reason::kMemory,
-    Reason::kQueueFull, Reason::kDraining, Reason::kHopeless,
-    Reason::kInternal};
+    Reason::kInvalid,   Reason::kUnserved,        Reason::kUnknownEncoding,
+    Reason::kForbidden, Reason::kUnauthenticated, Reason::kTooLarge,
+    Reason::kMemory,    Reason::kQuota,           Reason::kQueueFull,
+    Reason::kDraining,  Reason::kHopeless,        Reason::kInternal};
 
 // "QUEUE_FULL".
 absl::string_view ReasonText(Reason reason);
@@ -66,6 +68,10 @@ absl::Status RefuseEncoding(absl::string_view name,
 absl::Status RefuseSize(absl::string_view what, double size,
                         absl::string_view limit_name, double limit,
                         absl::string_view unit);
+
+// RESOURCE_EXHAUSTED with QuotaFailure and RetryInfo.
+absl::Status RefuseQuota(absl::string_view tenant, double worker_seconds,
+                         std::chrono::milliseconds retry_delay);
 
 // Adds a google.rpc message ("BadRequest") to a refusal.
 void AttachDetail(absl::string_view name,

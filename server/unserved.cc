@@ -110,8 +110,8 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
   CheckRange(tolerance >= 0 && tolerance < 1, true, "prune_tolerance",
              "0 <= p < 1", violations);
   CheckOutputs(request, violations);
-  CheckRange(request.priority() >= -10 && request.priority() <= 10,
-             request.priority() == 0, "priority", "-10 to 10", violations);
+  CheckRange(request.priority() >= -10 && request.priority() <= 10, true,
+             "priority", "-10 to 10", violations);
 }
 
 }  // namespace attnd::server

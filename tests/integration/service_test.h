@@ -25,12 +25,10 @@ class ServiceTest : public ::testing::Test {
   void Start(const std::string& yaml = "",
              const server::RunUnitFunction& run_unit = {}) {
     const server::Machine machine = server::ReadMachine();
-    std::string text =
-        "listeners: [{address: '127.0.0.1:0'}]\n"
-        "log: {level: warning}\n" +
-        yaml;
+    std::string text = "log: {level: warning}\n" + yaml;
     for (const auto& [key, fallback] :
          {std::pair<std::string, std::string>("workers:", "workers: 2\n"),
+          {"listeners:", "listeners: [{address: '127.0.0.1:0'}]\n"},
           {"admin:", "admin: {address: 'off'}\n"},
           {"drain:", "drain: {delay_seconds: 0, grace_seconds: 10}\n"}}) {
       if (yaml.find(key) == std::string::npos) text += fallback;

@@ -38,8 +38,9 @@ void Fill(const grpc::Status& status, const grpc::ClientContext& context,
 class Handle : public AttendHandle {
  public:
   Handle(v1::AttentionScoring::Stub& stub, const v1::AttendRequest& request,
-         double deadline_seconds)
+         double deadline_seconds, const Metadata& metadata)
       : request_(request), start_(Clock::now()) {
+    for (const auto& [key, value] : metadata) context_.AddMetadata(key, value);
     SetDeadline(deadline_seconds, context_);
     stub.async()->Attend(&context_, &request_, &result_.reply,
                          [this](const grpc::Status& status) {
@@ -183,14 +184,16 @@ class HealthWatch : public TestClient::Watch {
 }  // namespace
 
 struct TestClient::Parts {
-  explicit Parts(const std::string& address) {
+  Parts(const std::string& address,
+        const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     grpc::ChannelArguments arguments;
     arguments.SetMaxReceiveMessageSize(256 << 20);
     arguments.SetMaxSendMessageSize(256 << 20);
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
-    channel = grpc::CreateCustomChannel(
-        address, grpc::InsecureChannelCredentials(), arguments);
+    // The name in the test certificates.
+    arguments.SetSslTargetNameOverride("server.attnd.test");
+    channel = grpc::CreateCustomChannel(address, credentials, arguments);
     stub = v1::AttentionScoring::NewStub(channel);
     generic = std::make_unique<grpc::GenericStub>(channel);
   }
@@ -245,7 +248,14 @@ std::string CallEnd::Reason() const {
 }
 
 TestClient::TestClient(const std::string& address)
-    : parts_(std::make_unique<Parts>(address)) {}
+    : parts_(std::make_unique<Parts>(address,
+                                     grpc::InsecureChannelCredentials())) {}
+TestClient::TestClient(const std::string& address, const std::string& authority,
+                       const std::string& certificate, const std::string& key)
+    : parts_(std::make_unique<Parts>(
+          address, grpc::SslCredentials({.pem_root_certs = authority,
+                                         .pem_private_key = key,
+                                         .pem_cert_chain = certificate}))) {}
 TestClient::~TestClient() = default;
 
 Result<v1::AttendResponse> TestClient::Attend(const v1::AttendRequest& request,
@@ -262,8 +272,10 @@ Result<v1::AttendResponse> TestClient::Attend(const v1::AttendRequest& request,
 }
 
 std::unique_ptr<AttendHandle> TestClient::StartAttend(
-    const v1::AttendRequest& request, double deadline_seconds) {
-  return std::make_unique<Handle>(*parts_->stub, request, deadline_seconds);
+    const v1::AttendRequest& request, double deadline_seconds,
+    const Metadata& metadata) {
+  return std::make_unique<Handle>(*parts_->stub, request, deadline_seconds,
+                                  metadata);
 }
 
 Result<v1::EstimateResponse> TestClient::Estimate(

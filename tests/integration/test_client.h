@@ -28,6 +28,7 @@ enum Code {
   kUnimplemented = 12,
   kInternal = 13,
   kUnavailable = 14,
+  kUnauthenticated = 16,
 };
 
 struct CallEnd {
@@ -87,13 +88,17 @@ class TestClient {
   // Messages of up to 256 MiB both ways; retries are off, so that every
   // refusal is seen.
   explicit TestClient(const std::string& address);
+  // Over TLS, PEM; without a certificate of its own if the last two are empty.
+  TestClient(const std::string& address, const std::string& authority,
+             const std::string& certificate, const std::string& key);
   ~TestClient();
 
   Result<v1::AttendResponse> Attend(const v1::AttendRequest& request,
                                     double deadline_seconds = kNoDeadline,
                                     const Metadata& metadata = {});
   std::unique_ptr<AttendHandle> StartAttend(
-      const v1::AttendRequest& request, double deadline_seconds = kNoDeadline);
+      const v1::AttendRequest& request, double deadline_seconds = kNoDeadline,
+      const Metadata& metadata = {});
   Result<v1::EstimateResponse> Estimate(const v1::AttendRequest& request);
   Result<v1::ListEncodingsResponse> ListEncodings(
       const v1::ListEncodingsRequest& request = {});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "server/status.h"
@@ -22,8 +23,9 @@ class AdmissionTest : public ::testing::Test {
   Admission::Ticket Admit(double seconds, double deadline = 100) {
     absl::StatusOr<Admission::Ticket> ticket = admission_.Reserve(10);
     EXPECT_TRUE(ticket.ok()) << ticket.status();
-    const absl::Status status =
-        admission_.Admit(*ticket, seconds, 1000, kNow, In(deadline));
+    const absl::Status status = admission_.Admit(
+        *ticket, {.seconds = seconds, .units = 1000, .deadline = In(deadline)},
+        kNow);
     EXPECT_TRUE(status.ok()) << status;
     return *std::move(ticket);
   }
@@ -31,7 +33,9 @@ class AdmissionTest : public ::testing::Test {
                         int64_t units = 1000) {
     absl::StatusOr<Admission::Ticket> ticket = admission_.Reserve(10);
     if (!ticket.ok()) return ticket.status();
-    return admission_.Admit(*ticket, seconds, units, kNow, In(deadline));
+    return admission_.Admit(
+        *ticket, {.seconds = seconds, .units = units, .deadline = In(deadline)},
+        kNow);
   }
 
   Admission admission_{{.workers = 2,
@@ -146,8 +150,8 @@ TEST_F(AdmissionTest, WorkThatIsLateAlreadyBlocksNobody) {
   late.Started();
   absl::StatusOr<Admission::Ticket> ticket = admission_.Reserve(1);
   EXPECT_TRUE(admission_
-                  .Admit(*ticket, 0.1, 1, kNow + std::chrono::seconds(5),
-                         kNow + std::chrono::seconds(20))
+                  .Admit(*ticket, {.seconds = 0.1, .deadline = In(20)},
+                         kNow + std::chrono::seconds(5))
                   .ok());
 }
 
@@ -165,6 +169,126 @@ TEST_F(AdmissionTest, ClosedMeansDraining) {
   EXPECT_EQ(refused.code(), absl::StatusCode::kUnavailable);
   EXPECT_EQ(ReasonOf(refused), Reason::kDraining);
   EXPECT_TRUE(ToRpcError(refused).retry_delay);
+}
+
+TEST_F(AdmissionTest, PrioritiesComeBeforeDeadlines) {
+  const auto admit = [&](double seconds, double deadline, int priority) {
+    auto ticket = admission_.Reserve(10);
+    const absl::Status status = admission_.Admit(*ticket,
+                                                 {.seconds = seconds,
+                                                  .units = 1000,
+                                                  .deadline = In(deadline),
+                                                  .priority = priority},
+                                                 kNow);
+    return std::pair(*std::move(ticket), status);
+  };
+  const auto early = admit(2, 5, 0);
+  ASSERT_TRUE(early.second.ok());
+  // Behind the first, 1 s of waiting; before it with a higher priority.
+  EXPECT_EQ(admit(0.4, 1.0, 0).second.code(), absl::StatusCode::kOk);
+  EXPECT_EQ(admit(0.4, 1.0, -1).second.code(),
+            absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(admit(0.4, 1.0, 1).second.ok());
+}
+
+// Two tenants of equal weight beside the default one, whom nobody uses.
+class FairAdmissionTest : public ::testing::Test {
+ protected:
+  absl::StatusOr<Admission::Ticket> Try(const Tenant& tenant, double seconds,
+                                        double deadline = 100, double now = 0) {
+    auto ticket = admission_.Reserve(100, tenant);
+    if (!ticket.ok()) return ticket;
+    const absl::Status status = admission_.Admit(
+        *ticket, {.seconds = seconds, .deadline = In(deadline)}, In(now));
+    if (!status.ok()) return status;
+    return ticket;
+  }
+
+  const Tenant greedy_{.id = 1, .name = "greedy", .share = 0.5};
+  const Tenant modest_{.id = 2, .name = "modest", .share = 0.5};
+  Admission admission_{{.workers = 1,
+                        .queue_worker_seconds = 4,
+                        .bytes = 10000,
+                        .waiting_requests = 40,
+                        .request_worker_seconds = 60}};
+};
+
+TEST_F(FairAdmissionTest, AGreedyTenantCannotFillTheQueueForOthers) {
+  std::vector<Admission::Ticket> tickets;
+  while (true) {
+    auto ticket = Try(greedy_, 0.5);
+    if (!ticket.ok()) {
+      EXPECT_EQ(ReasonOf(ticket.status()), Reason::kQueueFull);
+      break;
+    }
+    tickets.push_back(*std::move(ticket));
+    ASSERT_LT(tickets.size(), 100u);
+  }
+  EXPECT_DOUBLE_EQ(admission_.load().waiting_seconds, 4);
+  // Its share is half of 4 s.
+  for (int i = 0; i < 4; ++i) {
+    auto ticket = Try(modest_, 0.5);
+    ASSERT_TRUE(ticket.ok()) << ticket.status();
+    tickets.push_back(*std::move(ticket));
+  }
+  EXPECT_FALSE(Try(modest_, 0.5).ok());
+}
+
+TEST_F(FairAdmissionTest, BytesAndPlacesAreLeftForOthers) {
+  std::vector<Admission::Ticket> tickets;
+  for (auto ticket = Try(greedy_, 1e-6); ticket.ok();
+       ticket = Try(greedy_, 1e-6)) {
+    tickets.push_back(*std::move(ticket));
+  }
+  EXPECT_EQ(tickets.size(), 20u) << "half of the places";
+  for (int i = 0; i < 10; ++i) {
+    auto ticket = Try(modest_, 1e-6);
+    ASSERT_TRUE(ticket.ok()) << ticket.status();
+    tickets.push_back(*std::move(ticket));
+  }
+  EXPECT_FALSE(Try(modest_, 1e-6).ok());
+  tickets.clear();
+  EXPECT_TRUE(admission_.Reserve(10000, greedy_).ok())
+      << "alone it may take all";
+}
+
+TEST_F(FairAdmissionTest, WaitsFollowTheWeights) {
+  const auto large = Try(greedy_, 3, 3.2);
+  ASSERT_TRUE(large.ok());
+  // The modest one need not wait for the other's 3 s.
+  EXPECT_TRUE(Try(modest_, 0.5, 1).ok());
+  EXPECT_FALSE(Try(greedy_, 0.5, 3.3).ok());
+  const auto own = Try(modest_, 0.5);
+  ASSERT_TRUE(own.ok());
+  // Its own half second, and as much of the other's.
+  EXPECT_DOUBLE_EQ(admission_.PredictWait(In(200), modest_), 1);
+  EXPECT_DOUBLE_EQ(admission_.PredictWait(In(200), greedy_), 3.5);
+}
+
+TEST_F(FairAdmissionTest, QuotasRefuseWithADelayAndFillAgain) {
+  const Tenant limited = {
+      .id = 3, .name = "limited", .share = 0.5, .quota = 0.5};
+  std::vector<Admission::Ticket> tickets;
+  double used = 0;
+  absl::Status refused;
+  while (refused.ok()) {
+    auto ticket = Try(limited, 0.2);
+    refused = ticket.status();
+    if (!ticket.ok()) break;
+    tickets.push_back(*std::move(ticket));
+    used += 0.2;
+    ASSERT_LT(used, 10);
+  }
+  // One second of the quota, and the request that went beyond it.
+  EXPECT_NEAR(used, 0.6, 1e-9);
+  EXPECT_EQ(refused.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(ReasonOf(refused), Reason::kQuota);
+  EXPECT_EQ(ToRpcError(refused).retry_delay, milliseconds(200));
+  EXPECT_TRUE(
+      refused.GetPayload("type.googleapis.com/google.rpc.QuotaFailure"));
+  EXPECT_FALSE(Try(limited, 0.2, 100, 0.19).ok());
+  EXPECT_TRUE(Try(limited, 0.2, 100, 0.25).ok());
+  EXPECT_TRUE(Try(modest_, 0.2).ok());
 }
 
 }  // namespace

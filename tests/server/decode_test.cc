@@ -425,7 +425,6 @@ TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
            }},
           {"output_dtype", [](auto& r) { r.set_output_dtype(v1::DTYPE_BF16); }},
           {"top_k", [](auto& r) { r.set_top_k(4); }},
-          {"priority", [](auto& r) { r.set_priority(3); }},
       };
   for (const auto& [field, set] : fields) {
     request_ = MakeRequest({});

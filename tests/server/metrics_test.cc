@@ -19,6 +19,7 @@ using ::testing::Not;
 
 MetricsInfo Info() {
   return {.encodings = {"nope", "rope"},
+          .tenants = {{.id = 0, .name = "default"}},
           .version = "1.2.3",
           .instruction_set = "AVX2",
           .limits = {.workers = 2},
@@ -32,7 +33,7 @@ std::vector<std::string> Lines(const std::string& text) {
 
 TEST(Metrics, EverySeriesIsThereFromTheStart) {
   Metrics metrics(Info());
-  const std::string text = metrics.Text({});
+  const std::string text = metrics.Text({.limits = {.workers = 2}});
   for (const char* line : {
            "attnd_build_info{instruction_set=\"AVX2\",version=\"1.2.3\"} 1",
            "attnd_ready 0",
@@ -89,7 +90,8 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
   metrics.MessageReceived(Method::kAttend);
   metrics.CallHandled(Method::kAttend, 3, 0.01);
   metrics.CallHandled(Method::kAttend, 99, 0.01);  // counted as Unknown
-  metrics.Offered(0.5);
+  metrics.Offered(0, 0.5);
+  metrics.Offered(99, 0.5);  // no such tenant
   metrics.Admitted(0.25);
   metrics.Rejected(Reason::kQueueFull);
   metrics.Expired(EndedIn::kQueue);
@@ -135,8 +137,8 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
 
 TEST(Metrics, TextHasNoNanAndNoInfinityButTheLastBucket) {
   Metrics metrics(Info());
-  metrics.Offered(std::numeric_limits<double>::quiet_NaN());
-  metrics.Offered(std::numeric_limits<double>::infinity());
+  metrics.Offered(0, std::numeric_limits<double>::quiet_NaN());
+  metrics.Offered(0, std::numeric_limits<double>::infinity());
   metrics.CostRatio(std::numeric_limits<double>::infinity());
   for (const std::string& line : Lines(metrics.Text(
            {.admission = {.waiting_seconds =
