@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/rotation.h"
 #include "tests/bench/floor.h"
+#include "tests/bench/shapes_bench.h"
 #include "tests/bench/workload.h"
 
 namespace attnd::bench {
@@ -158,38 +158,12 @@ void Register() {
   }
 }
 
-// One query against a long history. Counter read_share: time of a vectorised
-// read of the same keys and values / time, best of 3 each.
-void Decode(benchmark::State& state) {
-  const ProblemSize size{.heads = 8, .length = 32768, .dim = 64, .queries = 1};
-  const Tensors tensors(size);
-  Run run(tensors, Cases()[0]);
-  auto workspace = Workspace::Create();
-  if (!workspace.ok()) std::abort();
-  const auto read = [&] {
-    for (const std::vector<float>* values : {&tensors.key, &tensors.value}) {
-      benchmark::DoNotOptimize(
-          FiniteValues(values->data(), static_cast<int64_t>(values->size())));
-    }
-  };
-  const auto once = [&] { run.Once(**workspace); };
-  double best_read = 1e9, best = 1e9;
-  for (int round = 0; round < 3; ++round) {
-    best_read = std::min(best_read, Seconds(read, 4));
-    best = std::min(best, Seconds(once, 4));
-  }
-  for (auto _ : state) once();
-  state.counters["read_share"] = best_read / best;
-}
-
 }  // namespace
 }  // namespace attnd::bench
 
 int main(int argc, char** argv) {
   attnd::bench::Register();
-  benchmark::RegisterBenchmark("attend/f32/one_query/B1_H8_L32768_D64",
-                               attnd::bench::Decode)
-      ->Unit(benchmark::kMillisecond);
+  attnd::bench::RegisterShapes();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("instruction_set", attnd::InstructionSet());

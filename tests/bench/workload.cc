@@ -241,17 +241,21 @@ std::vector<Case> Families(int dim) {
 
 Run::Run(const Tensors& tensors, const Case& which) {
   const ProblemSize& s = tensors.size;
-  const Shape4 shape{s.batch, s.heads, s.length, s.dim};
+  const int64_t kv_heads = s.kv_heads == 0 ? s.heads : s.kv_heads;
+  const Shape4 shape{s.batch, kv_heads, s.length, s.dim};
+  const int64_t kv_bytes = s.batch * kv_heads * s.length * s.dim *
+                           static_cast<int64_t>(sizeof(float));
   AttentionProblem problem;
   const int64_t queries = s.queries == 0 ? s.length : s.queries;
   problem.query = OrDie(TensorRef::Make(
       Bytes(tensors.query)
           .subspan(0, s.batch * s.heads * queries * s.dim * sizeof(float)),
       DType::kF32, Layout::kBHLD, {s.batch, s.heads, queries, s.dim}));
-  problem.key = OrDie(
-      TensorRef::Make(Bytes(tensors.key), DType::kF32, Layout::kBHLD, shape));
-  problem.value = OrDie(
-      TensorRef::Make(Bytes(tensors.value), DType::kF32, Layout::kBHLD, shape));
+  problem.key = OrDie(TensorRef::Make(Bytes(tensors.key).subspan(0, kv_bytes),
+                                      DType::kF32, Layout::kBHLD, shape));
+  problem.value =
+      OrDie(TensorRef::Make(Bytes(tensors.value).subspan(0, kv_bytes),
+                            DType::kF32, Layout::kBHLD, shape));
   const std::vector<int64_t>& times = which.wide       ? tensors.wide_times
                                       : which.two_axes ? tensors.two_axes
                                                        : tensors.times;
@@ -308,6 +312,14 @@ void Run::Once(Workspace& workspace) {
   if (status.ok()) return;
   std::fprintf(stderr, "%s\n", status.ToString().c_str());
   std::abort();
+}
+
+bool Run::OneUnit(int64_t unit, Workspace& workspace) {
+  if (unit >= static_cast<int64_t>(plan_->units().size())) return false;
+  OutputBuffers out;
+  out.output = absl::MakeSpan(output_);
+  if (!RunUnit(*plan_, unit, workspace, out).ok()) std::abort();
+  return true;
 }
 
 }  // namespace attnd::bench

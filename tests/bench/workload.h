@@ -15,7 +15,8 @@ namespace attnd::bench {
 
 struct ProblemSize {
   int64_t batch = 1, heads = 1, length = 1, dim = 1;
-  int64_t queries = 0;  // the last of the series; 0 = all
+  int64_t queries = 0;   // the last of the series; 0 = all
+  int64_t kv_heads = 0;  // 0 = heads
   // "B4_H8_L512_D64".
   std::string Name() const;
 };
@@ -78,6 +79,8 @@ class Run {
   Run(const Tensors& tensors, const Case& which);
   // Computes the output once; aborts on an error.
   void Once(Workspace& workspace);
+  // One unit of it, from any thread; false when there is none of that number.
+  bool OneUnit(int64_t unit, Workspace& workspace);
   // Products of the visible pairs: 2 (D + Dv) per pair and head.
   double visible_flops() const { return visible_flops_; }
 
