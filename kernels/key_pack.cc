@@ -13,6 +13,9 @@
 namespace attnd {
 namespace {
 
+// Rows asked for in advance: encoding one takes a tenth of a memory access.
+constexpr int64_t kAhead = 6;
+
 int64_t RoundUpToBlock(int64_t keys) {
   return (keys + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
 }
@@ -215,6 +218,9 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   const bool turns =
       head_ != nullptr && head_->table_size() > 0 && !head_->pairwise();
   for (int64_t j = first; j < last; ++j) {
+    // Also of the next block, which comes next.
+    const int64_t soon = std::min(j + kAhead, item_->key_rows - 1);
+    key.PrefetchRow(batch_, kv_head_, item_->KeyRow(soon));
     const float* row = absolute == nullptr
                            ? key.FloatRow(batch_, kv_head_, item_->KeyRow(j))
                            : nullptr;

@@ -21,6 +21,8 @@ namespace {
 constexpr int64_t kHalf = kMaxTileRows / 2;
 // Queries of a kv head that do not repay the packing of its keys.
 constexpr int64_t kFewQueries = 4;
+// Rows asked for in advance: encoding one takes a tenth of a memory access.
+constexpr int64_t kAhead = 6;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -69,6 +71,8 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
   for (int64_t r = 0; adjacent == nullptr && r < place.rows; ++r) {
     const int64_t i = place.first + r;
+    const int64_t soon = place.first + std::min(r + kAhead, place.rows - 1);
+    problem.query.PrefetchRow(batch_, place.head, item_->QueryRow(soon));
     const float* row = absolute ? nullptr
                                 : problem.query.FloatRow(batch_, place.head,
                                                          item_->QueryRow(i));

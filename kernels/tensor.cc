@@ -1,5 +1,7 @@
 #include "kernels/tensor.h"
 
+#include <hwy/cache_control.h>
+
 #include <cstdlib>
 #include <cstring>
 #include <new>
@@ -87,6 +89,12 @@ const float* TensorRef::FloatRow(int64_t batch, int64_t head,
   const bool aligned = reinterpret_cast<uintptr_t>(src) % alignof(float) == 0;
   return dtype_ == DType::kF32 && aligned ? reinterpret_cast<const float*>(src)
                                           : nullptr;
+}
+
+void TensorRef::PrefetchRow(int64_t batch, int64_t head, int64_t row) const {
+  const char* src = Row(batch, head, row);
+  const int64_t bytes = shape_.cols * ElementBytes(dtype_);
+  for (int64_t b = 0; b < bytes; b += kAlignment) hwy::Prefetch(src + b);
 }
 
 float* AlignedBuffer::Reserve(int64_t count) {

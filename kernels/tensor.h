@@ -52,6 +52,8 @@ class TensorRef {
   // The row as it lies in memory if it is f32 and aligned to 4 bytes, else
   // null.
   const float* FloatRow(int64_t batch, int64_t head, int64_t row) const;
+  // Asks the processor for a row that is needed soon.
+  void PrefetchRow(int64_t batch, int64_t head, int64_t row) const;
   // Whether rows of a head follow each other without gaps.
   bool rows_adjacent() const {
     return row_stride_ == shape_.cols * ElementBytes(dtype_);
