@@ -60,6 +60,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
                        : nullptr;
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
+  for (Raw& kept : grouped_) kept.first = -1;
   non_finite_.clear();
   FindObserved();
 }
@@ -127,32 +128,63 @@ void KeyPack::EnsureKeys(int64_t first, int64_t last) {
     State& state = keys_state_[block / kKeyBlock];
     if (state == State::kPacked) continue;
     float* out = keys_.data() + block * dim_;
-    if (state == State::kNone) EncodeBlock(block, out);
-    state = State::kPacked;
     if (head_ != nullptr && head_->one_sided()) {
-      MoveToReference(block, Reference(block), out, out);
+      MoveToReference(block, Reference(block), out);
+    } else {
+      EncodeBlock(block, out);
     }
+    state = State::kPacked;
+  }
+}
+
+void KeyPack::MoveToReference(int64_t first, int64_t reference, float* block) {
+  const float* grouped = GroupedBlock(first);
+  const int sources = axes_.sources();
+  float* factors = factors_.Reserve(FactorCount(*head_) + kKeyGroup + sources);
+  float* tau = factors + FactorCount(*head_);
+  for (int64_t g = 0; g < kKeyBlock; g += kKeyGroup) {
+    const int64_t last = std::min(first + g + kKeyGroup, item_->key_rows) - 1;
+    for (int s = 0; s < sources; ++s) {
+      // Groups beyond the last key hold zeros; any lag serves them.
+      tau[s] = static_cast<float>(
+          std::max(0.0, axes_.KeyMinusKey(s, reference, last)));
+    }
+    MakeFactors(*head_, tau, false, factors);
+    AdvanceKeys(*head_, factors, grouped + g, kKeyBlock, dim_, kKeyGroup,
+                block + g, kKeyBlock);
   }
 }
 
 // Columns beyond the last key are zeros; any lag serves them.
-void KeyPack::MoveToReference(int64_t first, int64_t reference,
-                              const float* raw, float* block) {
+const float* KeyPack::GroupedBlock(int64_t first) {
+  for (Raw& kept : grouped_) {
+    if (kept.first == first) return kept.block.data();
+  }
+  Raw& kept = grouped_[next_grouped_];
+  next_grouped_ = (next_grouped_ + 1) % static_cast<int>(grouped_.size());
+  const float* raw = RawBlock(first);
+  float* out = kept.block.Reserve(kKeyBlock * dim_);
   float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
   for (int s = 0; s < axes_.sources(); ++s) {
     for (int64_t j = 0; j < kKeyBlock; ++j) {
       const int64_t key = std::min(first + j, item_->key_rows - 1);
+      const int64_t last =
+          std::min(first + j / kKeyGroup * kKeyGroup + kKeyGroup,
+                   item_->key_rows) -
+          1;
       lags[s * kKeyBlock + j] =
-          static_cast<float>(axes_.KeyMinusKey(s, reference, key));
+          static_cast<float>(std::max(0.0, axes_.KeyMinusKey(s, last, key)));
     }
   }
-  AdvanceKeysByColumn(*head_, lags, false, raw, kKeyBlock, dim_, kKeyBlock,
-                      block, kKeyBlock);
+  AdvanceKeysByColumn(*head_, lags, false, raw, kKeyBlock, dim_, kKeyBlock, out,
+                      kKeyBlock);
+  kept.first = first;
+  return out;
 }
 
 const float* KeyPack::KeysAtBlockEnd(int64_t first) {
   float* block = at_end_.Reserve(kKeyBlock * dim_);
-  MoveToReference(first, BlockEnd(first), RawBlock(first), block);
+  MoveToReference(first, BlockEnd(first), block);
   return block;
 }
 
@@ -277,7 +309,9 @@ int64_t KeyPack::scratch_bytes() const {
          static_cast<int64_t>(sizeof(double) * norms_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
-              lags_.capacity() + at_end_.capacity() +
+              lags_.capacity() + at_end_.capacity() + factors_.capacity() +
+              static_cast<int64_t>(grouped_.size()) *
+                  grouped_[0].block.capacity() +
               static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
 }
 

@@ -60,6 +60,11 @@ class KeyPack {
   // infinite when one is not finite. Encodes the block on its first call.
   double Norm(int64_t first);
 
+  // The same with each group of 16 keys at its own last key as the reference:
+  // what every other reference is made from. Sources that drive decays must
+  // follow the item's order. Valid until another block was asked for.
+  const float* GroupedBlock(int64_t first);
+
   // Per channel, the keys of the item's order (ascending, packed ones) whose
   // value there is not finite; empty when there are none at all. The packed
   // value is 0, so that it cannot spoil rows that do not see it.
@@ -84,8 +89,7 @@ class KeyPack {
   enum class State : uint8_t { kNone, kRaw, kPacked };
 
   void EncodeBlock(int64_t first, float* block);
-  void MoveToReference(int64_t first, int64_t reference, const float* raw,
-                       float* block);
+  void MoveToReference(int64_t first, int64_t reference, float* block);
   bool FiniteInPlace(int64_t first);
   const char* ValueMask(int64_t key) const;
   void FindObserved();
@@ -107,7 +111,7 @@ class KeyPack {
   // else null.
   const float* values_in_place_ = nullptr;
   const float* keys_in_place_ = nullptr;  // the same of keys
-  AlignedBuffer keys_, values_, rows_, lags_, at_end_;
+  AlignedBuffer keys_, values_, rows_, lags_, at_end_, factors_;
   struct Raw {
     int64_t first = -1;
     AlignedBuffer block;
@@ -115,6 +119,8 @@ class KeyPack {
   AbsoluteScratch absolute_scratch_;
   std::array<Raw, 3> raw_;
   int next_raw_ = 0;
+  std::array<Raw, 2> grouped_;
+  int next_grouped_ = 0;
   std::vector<std::vector<int32_t>> non_finite_;
   std::vector<bool> observed_;
 };

@@ -38,11 +38,11 @@ void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
   sources_ = DecaySources(encoder, *head_, &sorted_);
   const int64_t groups = keys / kKeyGroup;
   queries_.Reserve(kRowGroup * pack.dim());
-  groups_.Reserve(2 * groups * pack.dim() * kKeyGroup);
+  groups_.Reserve(groups * pack.dim() * kKeyGroup);
   moved_.Reserve(pack.dim() * kKeyGroup);
   factors_.Reserve(FactorCount(*head_) + kKeyGroup);
   lags_.Reserve(std::max(1, pack.axes().sources()) * kKeyGroup);
-  for (auto& done : group_done_) done.assign(groups, false);
+  future_group_done_.assign(groups, false);
 
   for (int64_t row = 0; row < rows.count; row += kRowGroup) {
     future_done_ = false;
@@ -76,7 +76,8 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
   for (Side side : {kPast, kFuture}) {
     if (side == kFuture && !encoder_->absolute_lag()) continue;
     if (!Separated(piece, side)) continue;
-    const float* group = AdvancedGroup(piece, side);
+    int64_t width = 0;
+    const float* group = AdvancedGroup(piece, side, &width);
     float* tau = lags_.data();
     const int64_t row = rows_.first + piece.row;
     for (int s = 0; s < pack_->axes().sources(); ++s) {
@@ -87,8 +88,8 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
       tau[s] = static_cast<float>(lag);
     }
     MakeFactors(*head_, tau, side == kFuture, factors_.data());
-    AdvanceKeys(*head_, factors_.data(), group, kKeyGroup, pack_->dim(),
-                kKeyGroup, moved_.data(), kKeyGroup);
+    AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
+                moved_.data(), kKeyGroup);
     MultiplyPiece(piece, AdvancedQueries(piece, side), logits, stride);
     return;
   }
@@ -146,25 +147,29 @@ const float* PairTiles::AdvancedQueries(const Piece& piece, Side side) {
   return out;
 }
 
-// A(E - s) k for a group of keys, E its last (past) or first (future) key.
-const float* PairTiles::AdvancedGroup(const Piece& piece, Side side) {
-  const int64_t size = pack_->dim() * kKeyGroup;
-  const auto groups = static_cast<int64_t>(group_done_[side].size());
-  float* out = groups_.data() + (side * groups + piece.group) * size;
-  if (group_done_[side][piece.group]) return out;
-  group_done_[side][piece.group] = true;
+// A(E - s) k for a group of keys, E its last (past) or first (future) key, and
+// the floats from one channel to the next.
+const float* PairTiles::AdvancedGroup(const Piece& piece, Side side,
+                                      int64_t* width) {
+  if (side == kPast) {
+    *width = kKeyBlock;
+    const int64_t block = piece.first_key / kKeyBlock * kKeyBlock;
+    return pack_->GroupedBlock(block) + (piece.first_key - block);
+  }
+  *width = kKeyGroup;
+  float* out = groups_.data() + piece.group * pack_->dim() * kKeyGroup;
+  if (future_group_done_[piece.group]) return out;
+  future_group_done_[piece.group] = true;
   float* tau = lags_.data();
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {
       const int64_t key = std::min(piece.first_key + j, piece.last_key);
-      const double lag =
-          side == kPast ? pack_->axes().KeyMinusKey(s, piece.last_key, key)
-                        : pack_->axes().KeyMinusKey(s, key, piece.first_key);
-      tau[s * kKeyGroup + j] = static_cast<float>(lag);
+      tau[s * kKeyGroup + j] = static_cast<float>(
+          pack_->axes().KeyMinusKey(s, key, piece.first_key));
     }
   }
-  AdvanceKeysByColumn(*head_, tau, side == kFuture, piece.raw, kKeyBlock,
-                      pack_->dim(), kKeyGroup, out, kKeyGroup);
+  AdvanceKeysByColumn(*head_, tau, true, piece.raw, kKeyBlock, pack_->dim(),
+                      kKeyGroup, out, kKeyGroup);
   return out;
 }
 

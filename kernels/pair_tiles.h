@@ -50,7 +50,7 @@ class PairTiles {
                      int64_t stride);
   bool Separated(const Piece& piece, Side side) const;
   const float* AdvancedQueries(const Piece& piece, Side side);
-  const float* AdvancedGroup(const Piece& piece, Side side);
+  const float* AdvancedGroup(const Piece& piece, Side side, int64_t* width);
   bool Overlapping(const Piece& piece, float* logits, int64_t stride);
   void AddFast(const Piece& piece, float* logits, int64_t stride);
   void Interleave(const Piece& piece, int source, Interleaving* times) const;
@@ -68,7 +68,7 @@ class PairTiles {
   std::vector<int> fast_decays_;  // those of order 1 and one source
   bool sorted_ = true;            // all of them follow the item's order
   AlignedBuffer queries_, groups_, moved_, factors_, lags_;
-  std::vector<bool> group_done_[2];
+  std::vector<bool> future_group_done_;
   bool future_done_ = false;
 };
 
