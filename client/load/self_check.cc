@@ -57,7 +57,7 @@ std::vector<std::string> Remarks(const LoadResult& result) {
   if (result.waited > 0) {
     remarks.push_back(absl::StrFormat(
         "schedule missed: %d of %d calls waited for a place in flight; their "
-        "latency includes it. Reached %.3g of %.3g planned per second",
+        "latency includes it. Reached %.4g of %.4g planned per second",
         result.waited, result.planned, result.Throughput(),
         result.PlannedRate()));
   }

@@ -111,7 +111,7 @@ TEST(SelfCheck, AMissedScheduleIsFlagged) {
   EXPECT_THAT(Invalidities(result), IsEmpty());
   ASSERT_EQ(Remarks(result).size(), 1u);
   EXPECT_THAT(Remarks(result)[0],
-              HasSubstr("Reached 3.85 of 5 planned per second"));
+              HasSubstr("Reached 3.846 of 5 planned per second"));
 }
 
 std::optional<double> SearchFor(double capacity, double first, double precision,
