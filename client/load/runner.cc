@@ -110,7 +110,9 @@ class Runner {
         Keep(*answer, end);
       }
       StartDue(lock);
-      if (conductor_.finished() || conductor_.NextDue() != before) {
+      // The sender sleeps until `before`; later is early enough then.
+      const std::optional<int64_t> due = conductor_.NextDue();
+      if (conductor_.finished() || (due && (!before || *due < *before))) {
         due_changed_.notify_one();
       }
     }
