@@ -8,6 +8,7 @@
 #   FUZZ_SECONDS=n   per fuzzer (default 60)
 #   LINT_ALL=1       clang-tidy on all files, not only on the changed ones
 #   IMAGE=name       tag of the image (default attnd:dev)
+#   IMAGE_ARGS=...   more for the engine, for example "--build-arg BASE=..."
 
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
@@ -108,7 +109,11 @@ fuzz: ## every fuzzer for FUZZ_SECONDS, from the committed corpus
 .PHONY: image
 image: ## the container image, with docker, podman or buildah
 	@revision=$$(git rev-parse HEAD 2>/dev/null || echo unknown)
-	arguments=(--build-arg "REVISION=$$revision" -t $(IMAGE) .)
+	# Of the commit, so that the same sources make the same labels.
+	created=$$(TZ=UTC git log -1 --format=%cd --date=format-local:%Y-%m-%dT%H:%M:%SZ \
+	  2>/dev/null || echo 1970-01-01T00:00:00Z)
+	arguments=(--build-arg "REVISION=$$revision" --build-arg "CREATED=$$created"
+	  $(IMAGE_ARGS) -t $(IMAGE) .)
 	if docker info >/dev/null 2>&1; then
 	  docker build "$${arguments[@]}"
 	elif command -v podman >/dev/null; then
@@ -119,6 +124,14 @@ image: ## the container image, with docker, podman or buildah
 	  echo "make image: no docker, podman or buildah that works here" >&2
 	  exit 1
 	fi
+
+.PHONY: autoscale
+autoscale: ## a day's load on attnd processes that scale, to build/autoscale/
+	@$(INSTALL) build test
+	cmake --preset release --log-level=WARNING >/dev/null
+	cmake --build $(RELEASE) -j $(JOBS) --target attnd attnctl
+	/usr/bin/python3 -B tests/deploy/autoscale.py $(RELEASE)/attnd \
+	  $(RELEASE)/attnctl build/autoscale
 
 .PHONY: deploy-check
 deploy-check: ## the chart, with Helm and the schemas of Kubernetes

@@ -22,7 +22,7 @@ class Process:
         self.match = None
         self.log = []
         self._found = threading.Event()
-        self._file = open(log_path, "w") if log_path else None
+        self._file = open(log_path, "w", buffering=1) if log_path else None
         self.child = subprocess.Popen(
             arguments, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
             text=True, errors="replace")
@@ -77,7 +77,7 @@ class Attnd(Process):
         path = pathlib.Path(folder) / f"{name}.yaml"
         path.write_text(json.dumps(config))
         super().__init__([program, "--config", str(path), *arguments],
-                         r'"event":"listening","grpc":"([^"]+)","admin":"([^"]+)"',
+                         r'"event":"listening","grpc":"([^"]+)".*"admin":"([^"]+)"',
                          pathlib.Path(folder) / f"{name}.log")
         self.name = name
         self.grpc, self.admin = self.match.groups()

@@ -55,6 +55,9 @@ expect "command" '"Cmd":["--config","/etc/attnd/attnd.yaml"]'
 expect "stop signal" '"StopSignal":"SIGTERM"'
 expect "licence label" '"org.opencontainers.image.licenses":"Apache-2.0"'
 expect "version label" "\"org.opencontainers.image.version\":\"$version\""
+for label in title description revision source created base.name base.digest; do
+  expect "label" "\"org.opencontainers.image.$label\":\""
+done
 if [ $failed -ne 0 ]; then
   echo "$image is $config"
   exit 1
