@@ -2,6 +2,7 @@
 #ifndef ATTND_SERVER_COST_PREDICTOR_H_
 #define ATTND_SERVER_COST_PREDICTOR_H_
 
+#include <chrono>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -9,6 +10,7 @@
 
 #include "absl/strings/string_view.h"
 #include "server/cost_model.h"
+#include "server/time_source.h"
 
 namespace attnd::server {
 
@@ -24,10 +26,13 @@ class CostPredictor {
 
   explicit CostPredictor(const CostModel& model) : model_(model) {}
 
-  // Worker seconds.
-  double Predict(const Work& work, absl::string_view encoding) const;
+  // Worker seconds. A factor above 1 that keeps all requests out would never be
+  // corrected: while requests come and none ends for a second, it shrinks.
+  double Predict(const Work& work, absl::string_view encoding,
+                 Instant now = std::chrono::steady_clock::now());
   // A request of that encoding took `seconds` of workers.
-  void Observe(const Work& work, absl::string_view encoding, double seconds);
+  void Observe(const Work& work, absl::string_view encoding, double seconds,
+               Instant now = std::chrono::steady_clock::now());
 
   const CostModel& model() const { return model_; }
   // Of all encodings that were observed.
@@ -36,7 +41,11 @@ class CostPredictor {
  private:
   const CostModel model_;
   mutable std::mutex mutex_;  // guards the next
-  std::map<std::string, double, std::less<>> factors_;
+  struct Factor {
+    double value = 1;
+    Instant changed = {};
+  };
+  std::map<std::string, Factor, std::less<>> factors_;
 };
 
 }  // namespace attnd::server

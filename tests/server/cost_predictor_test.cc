@@ -12,7 +12,7 @@ Work Gflops(double count) { return {.flops = 1e9 * count}; }
 
 // The model of these tests: one second per Gflop.
 TEST(CostPredictor, StartsWithTheModel) {
-  const CostPredictor costs(CostModel({.seconds_per_flop = 1e-9}));
+  CostPredictor costs(CostModel({.seconds_per_flop = 1e-9}));
   EXPECT_DOUBLE_EQ(costs.Predict(Gflops(2), "rope"), 2);
   EXPECT_TRUE(costs.factors().empty());
 }
@@ -32,6 +32,27 @@ TEST(CostPredictor, FollowsAMachineThatGetsSlowerWithinSecondsOfWork) {
     worked += 0.04;
     ASSERT_LT(worked, 5);
   }
+}
+
+// Predictions so high that nobody is admitted are never measured again.
+TEST(CostPredictor, AFactorThatKeepsEverybodyOutShrinks) {
+  CostPredictor costs(CostModel({.seconds_per_flop = 1e-9}));
+  Instant now{std::chrono::hours(1)};
+  for (int i = 0; i < 100; ++i) costs.Observe(Gflops(1), "a", 30, now);
+  EXPECT_GT(costs.Predict(Gflops(1), "a", now), 25);
+  // Nobody asks for an hour: next to nothing is forgotten.
+  now += std::chrono::hours(1);
+  EXPECT_GT(costs.Predict(Gflops(1), "a", now), 20);
+  // Requests come and none ends.
+  for (int i = 0; i < 400; ++i) {
+    now += std::chrono::milliseconds(10);
+    EXPECT_GE(costs.Predict(Gflops(1), "a", now), 1);
+  }
+  EXPECT_LT(costs.Predict(Gflops(1), "a", now), 1.2);
+  // One that costs less than modelled stays.
+  for (int i = 0; i < 100; ++i) costs.Observe(Gflops(1), "b", 0.5, now);
+  now += std::chrono::hours(1);
+  EXPECT_NEAR(costs.Predict(Gflops(1), "b", now), 0.5, 0.01);
 }
 
 TEST(CostPredictor, StrangeMeasurementsDoLittle) {
