@@ -1,0 +1,28 @@
+// Random problems through the kernels against the double-precision reference:
+// the first eight bytes are the seed, the ninth says how large and which masks.
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+
+#include "tests/kernels/answer.h"
+#include "tests/kernels/random_problem.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace attnd::testing;  // NOLINT(google-build-using-namespace)
+  uint64_t seed = 0;
+  std::memcpy(&seed, data, size < sizeof(seed) ? size : sizeof(seed));
+  const uint8_t choice = size > sizeof(seed) ? data[sizeof(seed)] : 0;
+  const RandomLimits limits = {.pairs = 500 + 100 * (choice >> 1),
+                               .max_rows = 8 + (choice >> 1)};
+  const ProblemSpec spec = (choice & 1) != 0 ? RandomMaskedProblem(seed, limits)
+                                             : RandomProblem(seed, limits);
+  const std::string why = Judge(spec);
+  if (!why.empty()) {
+    std::fprintf(stderr, "%s\n", why.c_str());
+    std::abort();
+  }
+  return 0;
+}
