@@ -10,6 +10,7 @@
 #include "kernels/gemm.h"
 #include "kernels/key_mass.h"
 #include "kernels/key_pack.h"
+#include "kernels/linear.h"
 #include "kernels/query_tile.h"
 #include "kernels/softmax.h"
 
@@ -216,6 +217,16 @@ absl::StatusOr<std::unique_ptr<Workspace>> Workspace::Create() {
   std::unique_ptr<Workspace> workspace(new Workspace);
   workspace->state_->gemm = *std::move(gemm);
   return workspace;
+}
+
+absl::StatusOr<LinearWorkspace*> Workspace::Linear() {
+  if (linear_ == nullptr) {
+    absl::StatusOr<std::unique_ptr<LinearWorkspace>> made =
+        LinearWorkspace::Create();
+    if (!made.ok()) return made.status();
+    linear_ = *std::move(made);
+  }
+  return linear_.get();
 }
 
 int64_t Workspace::scratch_bytes() const {

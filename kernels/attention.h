@@ -12,6 +12,8 @@
 
 namespace attnd {
 
+class LinearWorkspace;
+
 // Accuracy contract against the double reference (reference.h), for a row whose
 // summed logit terms are at most S and whose visible values are at most M:
 // output <= kOutputError * max(1, S/8) * M; weights, scores and lse <=
@@ -42,9 +44,13 @@ class Workspace {
   struct State;  // of attention.cc
   State& state() { return *state_; }
 
+  // What the linear kind (linear.h) needs, made at first use; fails as Create.
+  absl::StatusOr<LinearWorkspace*> Linear();
+
  private:
   Workspace();
   std::unique_ptr<State> state_;
+  std::unique_ptr<LinearWorkspace> linear_;
 };
 
 // What running a unit did. Tiles are of 64 queries by 64 keys.

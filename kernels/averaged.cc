@@ -5,6 +5,7 @@
 
 #include "kernels/chains.h"
 #include "kernels/matrix_exp.h"
+#include "kernels/phi1.h"
 
 namespace attnd {
 namespace {
@@ -12,33 +13,6 @@ namespace {
 using Complex = std::complex<double>;
 
 constexpr int kMaxOrder = 4;
-
-// f[r] = phi1^(r)(z) / r!, r < order. From z phi1 = e^z - 1: z f_r = e^z / r! -
-// f_{r-1}; near 0 by the series sum_k C(k+r, r) z^k / (k+r+1)!, where the
-// recurrence would cancel.
-void Phi1Derivatives(Complex z, int order, Complex* f) {
-  if (std::abs(z) < 1.0) {
-    for (int r = 0; r < order; ++r) {
-      double factorial = 1;  // (r + 1)!
-      for (int i = 2; i <= r + 1; ++i) factorial *= i;
-      Complex term = 1.0 / factorial, sum = term;
-      for (int k = 1; k < 30; ++k) {
-        term *= z * (static_cast<double>(k + r) /
-                     (static_cast<double>(k) * (k + r + 1)));
-        sum += term;
-      }
-      f[r] = sum;
-    }
-    return;
-  }
-  const Complex e = std::exp(z);
-  double factorial = 1;
-  f[0] = (e - 1.0) / z;
-  for (int r = 1; r < order; ++r) {
-    factorial *= r;
-    f[r] = (e / factorial - f[r - 1]) / z;
-  }
-}
 
 double SpectralLogit(const HeadEncoder::Spectral& s, bool absolute,
                      const float* q, const float* k, int64_t k_width,

@@ -95,12 +95,27 @@ bool DriveAxes::Axis::SameTimes(int64_t queries, int64_t keys) const {
              : std::equal(query.real, query.real + queries, key.real);
 }
 
-void DriveAxes::MakePhases(bool query, int64_t row, float* phases) {
+const PhasePoint* DriveAxes::Points(bool query, int64_t row) {
   for (size_t f = 0; f < points_.size(); ++f) {
     const Axis& axis = axes_[head_->frequencies()[f].source];
     points_[f] = axis.Point(query ? axis.query : axis.key, row);
   }
-  PhaseRow(*head_, points_.data(), phases, phases + head_->table_size());
+  return points_.data();
+}
+
+const PhasePoint* DriveAxes::OriginPoints() {
+  for (size_t f = 0; f < points_.size(); ++f) {
+    const int source = head_->frequencies()[f].source;
+    const Axis& axis = axes_[source];
+    points_[f] = {.kind = axis.kind,
+                  .ticks = origin_[source].ticks,
+                  .real = origin_[source].real - axis.reference};
+  }
+  return points_.data();
+}
+
+void DriveAxes::MakePhases(bool query, int64_t row, float* phases) {
+  PhaseRow(*head_, Points(query, row), phases, phases + head_->table_size());
 }
 
 const float* DriveAxes::Phases(bool query, int64_t row) {

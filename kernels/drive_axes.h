@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "kernels/encoder.h"
@@ -25,6 +26,24 @@ class DriveAxes {
   // [table_size], then sines. Valid until the next call.
   const float* QueryPhases(int64_t i) { return Phases(true, i); }
   const float* KeyPhases(int64_t j) { return Phases(false, j); }
+
+  // The same places, as PhaseRow wants them; valid until the next call.
+  const PhasePoint* QueryPoints(int64_t i) { return Points(true, i); }
+  const PhasePoint* KeyPoints(int64_t j) { return Points(false, j); }
+  // A place before all rows, one per source: rebased ticks as the item's, or
+  // the real time or clock as sent.
+  struct Origin {
+    int64_t ticks = 0;
+    double real = 0;
+  };
+  void SetOrigin(std::vector<Origin> origin) { origin_ = std::move(origin); }
+  const PhasePoint* OriginPoints();
+  double QueryMinusOrigin(int source, int64_t i) const {
+    return axes_[source].FromOrigin(axes_[source].query, i, origin_[source]);
+  }
+  double KeyMinusOrigin(int source, int64_t j) const {
+    return axes_[source].FromOrigin(axes_[source].key, j, origin_[source]);
+  }
 
   // Differences in units along a source: first minus second.
   double QueryMinusKey(int source, int64_t i, int64_t j) const {
@@ -63,6 +82,11 @@ class DriveAxes {
                          ? static_cast<double>(a.ticks[i] - b.ticks[j])
                          : a.real[i] - b.real[j]);
     }
+    double FromOrigin(const Rows& a, int64_t i, const Origin& from) const {
+      return unit * (a.ticks != nullptr
+                         ? static_cast<double>(a.ticks[i] - from.ticks)
+                         : a.real[i] - from.real);
+    }
     PhasePoint Point(const Rows& rows, int64_t i) const;
     bool SameTimes(int64_t queries, int64_t keys) const;
   };
@@ -73,10 +97,12 @@ class DriveAxes {
   };
   const float* Phases(bool query, int64_t row);
   void MakePhases(bool query, int64_t row, float* phases);
+  const PhasePoint* Points(bool query, int64_t row);
 
   const HeadEncoder* head_ = nullptr;
   std::vector<Axis> axes_;
   std::vector<PhasePoint> points_;
+  std::vector<Origin> origin_;
   std::shared_ptr<const void> identity_;  // of the plan that the tables are of
   const ItemGeometry* item_ = nullptr;
   const Encoder* encoder_ = nullptr;

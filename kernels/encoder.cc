@@ -76,7 +76,7 @@ class EncoderBuilder {
     AddSmalls();
     AddPlanes();
     AddBasis();
-    if (generator().averaged()) AddSpectrum();
+    AddSpectrum();
     return std::move(head_);
   }
 
@@ -147,6 +147,8 @@ class EncoderBuilder {
 
   void PushChain(const Chain& chain) {
     head_.rates_.push_back(static_cast<float>(chain.rate));
+    head_.exact_rates_.push_back(chain.rate);
+    head_.exact_couplings_.push_back(chain.coupling);
     head_.couplings_.push_back(static_cast<float>(chain.coupling));
     const int source = Source(chain.drive);
     head_.common_source_ =

@@ -91,6 +91,11 @@ class HeadEncoder {
   // Per chain, in group order: rate and coupling per unit and the source.
   const std::vector<float>& rates() const { return rates_; }
   const std::vector<float>& couplings() const { return couplings_; }
+  // The same before they were rounded to float.
+  const std::vector<double>& exact_rates() const { return exact_rates_; }
+  const std::vector<double>& exact_couplings() const {
+    return exact_couplings_;
+  }
   const std::vector<int>& chain_sources() const { return chain_sources_; }
   // The source of all chains, or -1 if they differ.
   int common_source() const { return common_source_; }
@@ -107,7 +112,7 @@ class HeadEncoder {
     int source = 0;                             // of rate and coupling
     std::vector<std::pair<int, double>> turns;  // source, omega
   };
-  // Empty unless pairwise().
+  // Of every head: averaged encodings and held keys read it.
   const std::vector<Spectral>& spectrum() const { return spectrum_; }
 
   // Something besides planes: needs local references (rule N3).
@@ -127,6 +132,7 @@ class HeadEncoder {
   std::vector<Frequencies> frequencies_;
   std::vector<ChainGroup> chain_groups_;
   std::vector<float> rates_, couplings_;
+  std::vector<double> exact_rates_, exact_couplings_;
   std::vector<int> chain_sources_;
   int common_source_ = -1;
   bool coupled_ = false;

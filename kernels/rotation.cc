@@ -7,14 +7,6 @@
 #include "kernels/clock.h"
 #include "kernels/gemm.h"
 
-namespace attnd {
-
-// Sum of the phase words of one plane over all sources, for any kind of point;
-// defined once, below.
-uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane);
-
-}  // namespace attnd
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rotation.cc"
 #include <hwy/foreach_target.h>
@@ -37,9 +29,9 @@ using Lane = hn::CappedTag<float, 16>;
 void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
                   float* cosine, float* sine) {
   for (int p = 0; p < head.table_size(); ++p) {
-    const double angle =
-        static_cast<double>(static_cast<int64_t>(WordOf(head, points, p))) *
-        (2 * M_PI * 0x1p-64);
+    const double angle = static_cast<double>(static_cast<int64_t>(
+                             PhaseWordOf(head, points, p))) *
+                         (2 * M_PI * 0x1p-64);
     cosine[p] = static_cast<float>(std::cos(angle));
     sine[p] = static_cast<float>(std::sin(angle));
   }
@@ -147,7 +139,7 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
     if (!vectors) {
       for (int64_t i = 0; i < n; ++i) {
         words[i] = static_cast<uint32_t>(
-            WordOf(head, points, static_cast<int>(p + i)) >> 32);
+            PhaseWordOf(head, points, static_cast<int>(p + i)) >> 32);
       }
       SinCos(hn::Load(d32, words), cosine + p, sine + p);
       continue;
@@ -371,7 +363,8 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace attnd {
 
-uint64_t WordOf(const HeadEncoder& head, const PhasePoint* points, int plane) {
+uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
+                     int plane) {
   uint64_t word = 0;
   for (size_t s = 0; s < head.frequencies().size(); ++s) {
     const HeadEncoder::Frequencies& f = head.frequencies()[s];

@@ -25,6 +25,11 @@ struct PhasePoint {
   double real = 0;
 };
 
+// Upper 64 bits of the phase of the plane at `entry` of the phase table, summed
+// over the head's sources, in turns; points as for PhaseRow.
+uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
+                     int entry);
+
 // cosine[p], sine[p] of plane p's phase, the sum over the head's sources, with
 // points[i] belonging to head.frequencies()[i]. [head.table_size()] floats
 // each, 64-byte aligned. Error <= kTrigError beyond that of the phase.

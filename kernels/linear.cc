@@ -1,0 +1,457 @@
+#include "kernels/linear.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "kernels/float16.h"
+#include "kernels/float_mode.h"
+#include "kernels/gemm.h"
+#include "kernels/linear_chunk.h"
+#include "kernels/linear_frame.h"
+#include "kernels/linear_held.h"
+#include "kernels/linear_normaliser.h"
+#include "kernels/linear_sums.h"
+#include "kernels/linear_tile.h"
+#include "kernels/linear_walk.h"
+
+namespace attnd {
+
+struct LinearProgress::State {
+  bool started = false;
+  int64_t key = 0, query = 0;  // next ones, in the walk
+  double decay_sum = 0;
+  LinearSums sums;  // at key `key`, or at the start before any
+};
+
+struct LinearWorkspace::State {
+  std::unique_ptr<TileGemm> gemm;
+  LinearWalk walk;
+  LinearDecays decays;
+  HeldKeys held;
+  LinearChunk chunk;
+  LinearTile tile;
+  LinearNormaliser normaliser;
+  LinearSums backward;
+  // Sums over the future of a bidirectional head, [group, Lq, Dv + 1].
+  std::vector<float> future;
+};
+
+namespace {
+
+// One pass over one head.
+class Pass {
+ public:
+  Pass(const LinearPlan& plan, int64_t head, LinearWorkspace::State& work,
+       const LinearBuffers& out, const std::atomic<bool>* cancelled)
+      : plan_(plan),
+        problem_(plan.problem().attention),
+        work_(work),
+        out_(out),
+        cancelled_(cancelled),
+        item_(head / problem_.key.shape().heads),
+        batch_(plan.rows().batch(item_)),
+        kv_head_(head % problem_.key.shape().heads),
+        group_(problem_.query.shape().heads / problem_.key.shape().heads) {
+    const Encoder* encoder = plan.rows().encoder(item_);
+    if (encoder != nullptr && !encoder->head(kv_head_).identity()) {
+      head_ = &encoder->head(kv_head_);
+    }
+  }
+
+  absl::Status Forward(LinearProgress::State& progress);
+  absl::Status Backward();
+
+ private:
+  absl::Status Segment(LinearProgress::State& progress, int64_t last_key);
+  void Select(bool backward);
+  absl::Status Begin(LinearProgress::State& progress);
+  void LoadState(LinearSums& sums);
+  void StoreState(const LinearProgress::State& progress);
+  absl::Status RunChunk(LinearProgress::State& progress);
+  absl::Status InsideRows(int64_t first, int64_t last, const LinearSums& sums);
+  absl::Status BehindRows(int64_t first, int64_t last, int64_t reference,
+                          const LinearSums& sums);
+  void EmptyRows(int64_t first, int64_t last);
+  void Finish(const LinearTile::Place& place);
+  void WriteRow(int64_t head, int64_t row, const float* values) const;
+  float* FutureRow(int64_t head, int64_t row) {
+    const int64_t width = plan_.state_shape().value_dim + 1;
+    return work_.future.data() +
+           ((head - kv_head_ * group_) * problem_.query.shape().rows + row) *
+               width;
+  }
+  HeldKeys* held() { return plan_.state_shape().held ? &work_.held : nullptr; }
+  bool cancelled() const {
+    return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
+  }
+
+  const LinearPlan& plan_;
+  const AttentionProblem& problem_;
+  LinearWorkspace::State& work_;
+  const LinearBuffers& out_;
+  const std::atomic<bool>* cancelled_;
+  int64_t item_, batch_, kv_head_, group_;
+  const HeadEncoder* head_ = nullptr;
+};
+
+void Pass::Select(bool backward) {
+  work_.walk.Select(plan_, item_, kv_head_, backward);
+  work_.decays.Select(head_, backward);
+  if (held() != nullptr) {
+    work_.held.Select(plan_, item_, kv_head_, head_, work_.walk);
+  }
+}
+
+// The carried state in the item's frame; zeros without one.
+void Pass::LoadState(LinearSums& sums) {
+  const LinearStateShape& shape = plan_.state_shape();
+  const int64_t width = plan_.width();
+  sums.Reset(PaddedDim(shape.dim), width);
+  if (!work_.walk.has_start()) return;
+  const LinearState& state = *plan_.problem().initial_state;
+  const int64_t head = item_ * shape.kv_heads + kv_head_;
+  std::vector<double> sent(shape.dim * width, 0.0);
+  for (int64_t c = 0; c < shape.dim; ++c) {
+    std::copy_n(state.sums.begin() + (head * shape.dim + c) * shape.value_dim,
+                shape.value_dim, sent.begin() + c * width);
+    if (shape.normaliser) {
+      sent[c * width + shape.value_dim] =
+          state.normaliser[head * shape.dim + c];
+    }
+  }
+  EnterFrame(head_,
+             head_ == nullptr ? nullptr : work_.walk.axes().OriginPoints(),
+             shape.dim, width, sent.data(), sums.exact());
+  // The products apply the scale; that of the encoder is in the frame.
+  sums.Round();
+}
+
+// Sums at the last key, or as they came where there is none.
+void Pass::StoreState(const LinearProgress::State& progress) {
+  const LinearStateShape& shape = plan_.state_shape();
+  LinearState& state = *out_.state;
+  const int64_t head = item_ * shape.kv_heads + kv_head_;
+  const int64_t width = plan_.width();
+  std::vector<double> sent(shape.dim * width, 0.0);
+  const PhasePoint* points = head_ == nullptr ? nullptr
+                             : work_.walk.keys() > 0
+                                 ? work_.walk.KeyPoints(work_.walk.keys() - 1)
+                                 : work_.walk.axes().OriginPoints();
+  LeaveFrame(head_, points, shape.dim, width, progress.sums.exact(),
+             sent.data());
+  for (int64_t c = 0; c < shape.dim; ++c) {
+    std::copy_n(sent.begin() + c * width, shape.value_dim,
+                state.sums.begin() + (head * shape.dim + c) * shape.value_dim);
+    if (shape.normaliser) {
+      state.normaliser[head * shape.dim + c] =
+          sent[c * width + shape.value_dim];
+    }
+  }
+  if (shape.decay_sum) {
+    state.decay_sum[head] = work_.normaliser.decay_sum();
+  }
+  if (shape.held) {
+    work_.held.Last(state.held_key.data() + head * shape.dim,
+                    state.held_value.data() + head * shape.value_dim);
+    // The same for every head of the item.
+    if (kv_head_ == 0) state.held_gap[item_] = work_.held.LastGap();
+  }
+}
+
+void Pass::WriteRow(int64_t head, int64_t row, const float* values) const {
+  const Shape4& q = problem_.query.shape();
+  const int64_t index = problem_.query.layout() == Layout::kBHLD
+                            ? (batch_ * q.heads + head) * q.rows + row
+                            : (batch_ * q.rows + row) * q.heads + head;
+  const int64_t channels = plan_.state_shape().value_dim;
+  if (problem_.output_dtype == DType::kF32) {
+    std::copy_n(values, channels, out_.output.data() + index * channels);
+  } else {
+    HalvesFromFloats(problem_.output_dtype, values, channels,
+                     out_.halves.data() + index * channels);
+  }
+}
+
+void Pass::Finish(const LinearTile::Place& place) {
+  if (held() != nullptr) {
+    work_.tile.AddHeld(plan_, place, work_.walk, work_.held);
+  }
+  const int64_t channels = plan_.state_shape().value_dim;
+  for (int64_t r = 0; r < place.rows; ++r) {
+    float* sums = work_.tile.row(r);
+    const int64_t row = work_.walk.QueryRow(place.query + r);
+    if (plan_.problem().options.bidirectional) {
+      float* future = FutureRow(place.head, row);
+      for (int64_t c = 0; c < channels; ++c) sums[c] += future[c];
+      if (plan_.ones()) sums[channels] += future[channels];
+      if (work_.walk.backward()) {
+        std::copy_n(sums, channels, future);
+        if (plan_.ones()) future[channels] = sums[channels];
+        continue;
+      }
+    }
+    const float ones = plan_.ones() ? sums[channels] : 0;
+    work_.normaliser.Divide(place.query + r, ones, sums);
+    WriteRow(place.head, row, sums);
+  }
+}
+
+// Rows that see nothing at all.
+void Pass::EmptyRows(int64_t first, int64_t last) {
+  for (int64_t h = kv_head_ * group_; h < (kv_head_ + 1) * group_; ++h) {
+    for (int64_t i = first; i < last; i += kMaxTileRows) {
+      const LinearTile::Place place{
+          .batch = batch_,
+          .head = h,
+          .query = i,
+          .rows = std::min<int64_t>(kMaxTileRows, last - i)};
+      work_.tile.Clear(plan_, place.rows);
+      Finish(place);
+    }
+  }
+}
+
+absl::Status Pass::BehindRows(int64_t first, int64_t last, int64_t reference,
+                              const LinearSums& sums) {
+  for (int64_t h = kv_head_ * group_; h < (kv_head_ + 1) * group_; ++h) {
+    for (int64_t i = first; i < last; i += kMaxTileRows) {
+      if (cancelled()) return absl::CancelledError("cancelled between chunks");
+      const LinearTile::Place place{
+          .batch = batch_,
+          .head = h,
+          .query = i,
+          .rows = std::min<int64_t>(kMaxTileRows, last - i)};
+      absl::Status status = work_.tile.Behind(
+          plan_, place, work_.walk, work_.decays, reference, sums, *work_.gemm);
+      if (!status.ok()) return status;
+      Finish(place);
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pass::InsideRows(int64_t first, int64_t last,
+                              const LinearSums& sums) {
+  for (int64_t h = kv_head_ * group_; h < (kv_head_ + 1) * group_; ++h) {
+    for (int64_t i = first; i < last; i += kMaxTileRows) {
+      if (cancelled()) return absl::CancelledError("cancelled between chunks");
+      const LinearTile::Place place{
+          .batch = batch_,
+          .head = h,
+          .query = i,
+          .rows = std::min<int64_t>(kMaxTileRows, last - i)};
+      absl::Status status = work_.tile.Inside(plan_, place, work_.walk,
+                                              work_.chunk, sums, *work_.gemm);
+      if (!status.ok()) return status;
+      Finish(place);
+    }
+  }
+  return absl::OkStatus();
+}
+
+// Queries before the first key, and the sums brought to it.
+absl::Status Pass::Begin(LinearProgress::State& progress) {
+  LinearWalk& walk = work_.walk;
+  progress.started = true;
+  LoadState(progress.sums);
+  int64_t last = 0;
+  while (last < walk.queries() && walk.Seen(last) == 0) ++last;
+  progress.query = last;
+  if (!walk.has_start()) {
+    EmptyRows(0, last);
+    return absl::OkStatus();
+  }
+  absl::Status status = BehindRows(0, last, -1, progress.sums);
+  if (!status.ok() || walk.keys() == 0) return status;
+  std::vector<double> lags(std::max(1, walk.sources()));
+  for (int s = 0; s < walk.sources(); ++s) lags[s] = walk.KeyLagOfStart(s, 0);
+  progress.sums.Step(work_.decays, lags.data(), nullptr, {}, nullptr);
+  return absl::OkStatus();
+}
+
+absl::Status Pass::RunChunk(LinearProgress::State& progress) {
+  LinearWalk& walk = work_.walk;
+  LinearChunk& chunk = work_.chunk;
+  const int64_t key = progress.key;
+  const int64_t end = std::min(key + kLinearChunk, walk.keys());
+  const int64_t first = progress.query;
+  int64_t inside = first;
+  while (inside < walk.queries() && walk.Seen(inside) <= end &&
+         (walk.Seen(inside) < end || walk.NotAfter(inside, end - 1))) {
+    ++inside;
+  }
+  int64_t behind = inside;
+  while (behind < walk.queries() && walk.Seen(behind) <= end) ++behind;
+
+  chunk.Load(plan_, batch_, kv_head_, key, inside > first ? inside - 1 : -1,
+             walk, work_.decays, held());
+  work_.normaliser.Follow(key, end - key);
+  absl::Status status = InsideRows(first, inside, progress.sums);
+  if (!status.ok()) return status;
+  if (status = chunk.Sum(*work_.gemm); !status.ok()) return status;
+  // Rows behind the chunk, and a state, read the sums at its last key.
+  const bool more = end < walk.keys();
+  const bool stop = behind > inside || !more;
+  const int64_t to = stop ? end - 1 : end;
+  progress.sums.Step(work_.decays, chunk.LagsFrom(key, to).data(),
+                     chunk.LagsFrom(end - 1, to).data(), chunk.late(),
+                     chunk.delta());
+  for (const auto& [channel, at] : chunk.non_finite()) {
+    progress.sums.Spoil(channel);
+  }
+  if (stop) {
+    status = BehindRows(inside, behind, end - 1, progress.sums);
+    if (!status.ok()) return status;
+    if (more) {
+      progress.sums.Step(work_.decays, chunk.LagsFrom(end - 1, end).data(),
+                         nullptr, {}, nullptr);
+    }
+  }
+  progress.key = end;
+  progress.query = behind;
+  return absl::OkStatus();
+}
+
+absl::Status Pass::Segment(LinearProgress::State& progress, int64_t last_key) {
+  if (!progress.started) {
+    if (absl::Status status = Begin(progress); !status.ok()) return status;
+  }
+  while (progress.key < std::min(last_key, work_.walk.keys())) {
+    if (cancelled()) return absl::CancelledError("cancelled between chunks");
+    if (absl::Status status = RunChunk(progress); !status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pass::Forward(LinearProgress::State& progress) {
+  Select(false);
+  const LinearStateShape& shape = plan_.state_shape();
+  if (!progress.started && shape.decay_sum && work_.walk.has_start()) {
+    progress.decay_sum =
+        plan_.problem()
+            .initial_state->decay_sum[item_ * shape.kv_heads + kv_head_];
+  }
+  work_.normaliser.Select(plan_, head_, work_.walk, progress.decay_sum);
+  const int64_t last = progress.key + plan_.chunks_per_segment() * kLinearChunk;
+  if (absl::Status status = Segment(progress, last); !status.ok()) {
+    return status;
+  }
+  progress.decay_sum = work_.normaliser.decay_sum();
+  if (progress.key >= work_.walk.keys() && out_.state != nullptr &&
+      out_.state->keys[item_] > 0) {
+    StoreState(progress);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Pass::Backward() {
+  Select(true);
+  const Shape4& q = problem_.query.shape();
+  work_.future.assign(group_ * q.rows * (plan_.state_shape().value_dim + 1), 0);
+  LinearProgress::State progress;
+  return Segment(progress, std::numeric_limits<int64_t>::max());
+}
+
+}  // namespace
+
+LinearProgress::LinearProgress() : state_(std::make_unique<State>()) {}
+LinearProgress::~LinearProgress() = default;
+LinearProgress::LinearProgress(LinearProgress&&) noexcept = default;
+
+LinearWorkspace::LinearWorkspace() : state_(std::make_unique<State>()) {}
+LinearWorkspace::~LinearWorkspace() = default;
+
+absl::StatusOr<std::unique_ptr<LinearWorkspace>> LinearWorkspace::Create() {
+  absl::StatusOr<std::unique_ptr<TileGemm>> gemm = TileGemm::Create();
+  if (!gemm.ok()) return gemm.status();
+  std::unique_ptr<LinearWorkspace> workspace(new LinearWorkspace);
+  workspace->state_->gemm = *std::move(gemm);
+  return workspace;
+}
+
+LinearState StartState(const LinearPlan& plan) {
+  const LinearStateShape& shape = plan.state_shape();
+  const AttentionProblem& p = plan.problem().attention;
+  LinearState state = LinearState::Zero(shape);
+  const LinearState* initial = plan.problem().initial_state;
+  for (int64_t item = 0; item < shape.items; ++item) {
+    const ItemGeometry& rows = plan.rows().item(item);
+    if (initial != nullptr) CopyReference(*initial, item, state);
+    state.keys[item] =
+        (initial == nullptr ? 0 : initial->keys[item]) + rows.key_rows;
+    if (rows.key_rows == 0) continue;
+    const int64_t batch = plan.rows().batch(item);
+    const int64_t last = rows.KeyRow(rows.key_rows - 1);
+    for (int c = 0; c < shape.coordinates; ++c) {
+      const int64_t at = item * shape.coordinates + c;
+      if (!shape.exact) {
+        state.reference_real[at] = p.key_time.Real(batch, last, c);
+      } else if (p.key_time.kind() == TimeAxis::Kind::kTicks) {
+        state.reference_ticks[at] = p.key_time.Ticks(batch, last, c);
+      } else {
+        state.reference_ticks[at] = last - plan.rows().rows(item).first_key;
+      }
+    }
+    for (int64_t g = 0; g < shape.kv_heads && shape.clock_channels > 0; ++g) {
+      std::vector<float> values(p.key_clock.shape().cols);
+      p.key_clock.LoadRow(batch, g, last, values.data());
+      std::copy_n(values.begin(), shape.clock_channels,
+                  state.reference_clock.begin() +
+                      (item * shape.kv_heads + g) * shape.clock_channels);
+    }
+  }
+  return state;
+}
+
+absl::Status RunLinearSegment(const LinearPlan& plan, int64_t head,
+                              LinearProgress& progress,
+                              LinearWorkspace& workspace,
+                              const LinearBuffers& out,
+                              const std::atomic<bool>* cancelled) {
+  const FlushDenormals flush;
+  Pass pass(plan, head, workspace.state(), out, cancelled);
+  if (plan.problem().options.bidirectional) {
+    if (absl::Status status = pass.Backward(); !status.ok()) return status;
+  }
+  return pass.Forward(progress.state());
+}
+
+void FillEmptyLinearRows(const LinearPlan& plan, const LinearBuffers& out) {
+  const AttentionProblem& p = plan.problem().attention;
+  const Shape4& q = p.query.shape();
+  const int64_t channels = plan.state_shape().value_dim;
+  for (int64_t item = 0; item < plan.state_shape().items; ++item) {
+    const ItemRows rows = plan.rows().rows(item);
+    for (int64_t h = 0; h < q.heads; ++h) {
+      for (int64_t i = rows.query_length; i < rows.queries; ++i) {
+        const int64_t row = rows.first_query + i;
+        const int64_t index = p.query.layout() == Layout::kBHLD
+                                  ? (rows.batch * q.heads + h) * q.rows + row
+                                  : (rows.batch * q.rows + row) * q.heads + h;
+        if (p.output_dtype == DType::kF32) {
+          std::fill_n(out.output.data() + index * channels, channels, 0.0f);
+        } else {
+          std::fill_n(out.halves.data() + index * channels, channels, 0);
+        }
+      }
+    }
+  }
+}
+
+absl::Status RunLinear(const LinearPlan& plan, LinearWorkspace& workspace,
+                       const LinearBuffers& out) {
+  FillEmptyLinearRows(plan, out);
+  for (int64_t head = 0; head < plan.heads(); ++head) {
+    LinearProgress progress;
+    for (int64_t segment = 0; segment < plan.segments(); ++segment) {
+      absl::Status status =
+          RunLinearSegment(plan, head, progress, workspace, out);
+      if (!status.ok()) return status;
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace attnd

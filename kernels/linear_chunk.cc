@@ -1,0 +1,119 @@
+#include "kernels/linear_chunk.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/feature_map.h"
+#include "kernels/rotation.h"
+
+namespace attnd {
+
+void LinearChunk::Load(const LinearPlan& plan, int64_t batch, int64_t kv_head,
+                       int64_t key, int64_t last_query, LinearWalk& walk,
+                       LinearDecays& decays, HeldKeys* held) {
+  key_ = key;
+  count_ = std::min(kLinearChunk, walk.keys() - key);
+  dim_ = PaddedDim(plan.state_shape().dim);
+  width_ = plan.width();
+  walk_ = &walk;
+  decays_ = &decays;
+  LoadKeys(plan, batch, kv_head, held);
+  LoadValues(plan, batch, kv_head, held);
+  FindLateParts(last_query);
+  moved_.Reserve(dim_ * kLinearChunk);
+  decays.AdvanceKeys(lags_, late_lags_, late_, dim_, still_.data(),
+                     moved_.data());
+}
+
+void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
+                           int64_t kv_head, HeldKeys* held) {
+  const TensorRef& key = plan.problem().attention.key;
+  const HeadEncoder* head = decays_->head();
+  const int64_t dim = key.shape().cols;
+  float* rows = rows_.Reserve(kLinearChunk * dim_);
+  float* raw = raw_.Reserve(2 * dim_);
+  const bool turns = head != nullptr && head->table_size() > 0;
+  for (int64_t j = 0; j < count_; ++j) {
+    if (held != nullptr) {
+      held->Event(key_ + j, rows + j * dim_);
+      continue;
+    }
+    key.LoadRow(batch, kv_head, walk_->KeyRow(key_ + j), raw);
+    ApplyFeatureMap(plan.problem().options.feature_map, raw, dim);
+    const float* cosine = turns ? walk_->KeyPhases(key_ + j) : nullptr;
+    const float* sine = turns ? cosine + head->table_size() : nullptr;
+    EncodeRow(head, false, cosine, sine, 1.0f, raw, dim, dim_, raw + dim_,
+              rows + j * dim_);
+  }
+  PackBlock(rows, count_, dim_, still_.Reserve(dim_ * kLinearChunk));
+}
+
+void LinearChunk::LoadValues(const LinearPlan& plan, int64_t batch,
+                             int64_t kv_head, HeldKeys* held) {
+  const TensorRef& value = plan.problem().attention.value;
+  const int64_t dim = value.shape().cols;
+  non_finite_.clear();
+  float* out = values_.Reserve(kLinearChunk * width_);
+  for (int64_t j = 0; j < count_; ++j, out += width_) {
+    if (held != nullptr) {
+      held->EventValue(key_ + j, out);
+    } else {
+      value.LoadRow(batch, kv_head, walk_->KeyRow(key_ + j), out);
+    }
+    std::fill(out + dim, out + width_, 0.0f);
+    if (plan.ones()) out[dim] = 1;
+    float check = 0;  // 0 * x is NaN exactly for non-finite x
+    for (int64_t c = 0; c < dim; ++c) check += out[c] * 0.0f;
+    if (check == 0) continue;
+    for (int64_t c = 0; c < dim; ++c) {
+      if (std::isfinite(out[c])) continue;
+      out[c] = 0;
+      non_finite_.emplace_back(static_cast<int32_t>(c),
+                               static_cast<int32_t>(j));
+    }
+  }
+  std::fill(out, values_.data() + kLinearChunk * width_, 0.0f);
+}
+
+void LinearChunk::FindLateParts(int64_t last_query) {
+  late_parts_.clear();
+  late_.assign(decays_->parts(), 0);
+  const int sources = walk_->sources();
+  const int64_t last = end() - 1;
+  std::vector<double> span(sources);
+  lags_.Resize(sources * kLinearChunk);
+  late_lags_.Resize(sources * kLinearChunk);
+  for (int s = 0; s < sources; ++s) {
+    span[s] = walk_->KeyLag(s, last, key_);
+    if (last_query >= 0) {
+      span[s] = std::max(span[s], walk_->QueryLag(s, last_query, key_));
+    }
+    for (int64_t j = 0; j < kLinearChunk; ++j) {
+      // Columns beyond the last key are zeros; any lag serves them.
+      const int64_t key = std::min(key_ + j, last);
+      lags_.Set(s * kLinearChunk + j, walk_->KeyLag(s, key_, key));
+      late_lags_.Set(s * kLinearChunk + j, walk_->KeyLag(s, last, key));
+    }
+  }
+  for (int part : decays_->live()) {
+    if (decays_->MayGrow(part, span[decays_->SourceOf(part)])) continue;
+    late_parts_.push_back(part);
+    late_[part] = 1;
+  }
+}
+
+absl::Status LinearChunk::Sum(TileGemm& gemm) {
+  return gemm.WeightValue(static_cast<int>(dim_),
+                          static_cast<int>(kLinearChunk), width_, moved_.data(),
+                          values_.data(), false, delta_.Reserve(dim_ * width_));
+}
+
+std::vector<double> LinearChunk::LagsFrom(int64_t from, int64_t to) const {
+  std::vector<double> lags(std::max(1, walk_->sources()));
+  for (int s = 0; s < walk_->sources(); ++s) {
+    lags[s] = walk_->KeyLag(s, to, from);
+  }
+  return lags;
+}
+
+}  // namespace attnd
