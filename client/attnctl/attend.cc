@@ -28,7 +28,8 @@ Arrays
   ml_dtypes writes it) or, with --bf16, uint16 bits.
   Times are [L] or [B,L]: int64 or float64 with --unit, or datetime64, which has
   its unit with it. Without times rows stand at positions 0, 1, 2, ...
-  Results become PREFIX.output.npy, PREFIX.lse.npy and so on.
+  Results become PREFIX.output.npy, PREFIX.lse.npy and so on; top_k becomes
+  PREFIX.top_indices.npy, PREFIX.top_weights.npy and PREFIX.top_times.npy.
 
 Exit codes
   0  done
@@ -50,6 +51,7 @@ struct Arguments {
   std::string replay;
   std::string prefix;
   bool json = false;
+  bool real_times = false;  // the request's are float64
 };
 
 void PrintJsonStats(const v1::Stats& stats) {
@@ -64,15 +66,41 @@ void PrintJsonStats(const v1::Stats& stats) {
 }
 
 // Prints what was written, so that shapes need no other tool.
+absl::Status WriteArray(const NpyArray& array, const std::string& path,
+                        bool quiet) {
+  absl::Status status = WriteNpy(path, array);
+  if (status.ok() && !quiet) {
+    std::cout << path << "  " << NpyTypeText(array) << " "
+              << wire::ShapeText(array.shape) << "\n";
+  }
+  return status;
+}
+
 absl::Status WriteTensor(const v1::Tensor& tensor, const std::string& path,
                          bool quiet) {
   absl::StatusOr<NpyArray> array = NpyFromTensor(tensor);
   if (!array.ok()) return array.status();
-  absl::Status status = WriteNpy(path, *array);
-  if (status.ok() && !quiet) {
-    std::cout << path << "  " << NpyTypeText(*array) << " "
-              << wire::ShapeText(array->shape) << "\n";
-  }
+  return WriteArray(*array, path, quiet);
+}
+
+// PREFIX.top_indices.npy, .top_weights.npy and, with times, .top_times.npy.
+absl::Status WriteTopKeys(const v1::TopK& top, const Arguments& arguments) {
+  const auto path = [&](const char* name) {
+    return absl::StrCat(arguments.prefix, ".top_", name, ".npy");
+  };
+  absl::Status status =
+      WriteTensor(top.weights(), path("weights"), arguments.json);
+  const auto write = [&](NpyType type, const std::string& data,
+                         const char* name) {
+    if (!status.ok() || data.empty()) return;
+    const auto& shape = top.weights().shape();
+    status = WriteArray(
+        {.type = type, .shape = {shape.begin(), shape.end()}, .data = data},
+        path(name), arguments.json);
+  };
+  write(NpyType::kI8, top.indices(), "indices");
+  write(arguments.real_times ? NpyType::kF8 : NpyType::kI8, top.times(),
+        "times");
   return status;
 }
 
@@ -90,6 +118,10 @@ ExitCode WriteAnswer(const v1::AttendResponse& answer,
     absl::Status status = WriteTensor(
         *tensor.second, absl::StrCat(arguments.prefix, ".", name, ".npy"),
         arguments.json);
+    if (!status.ok()) return FailedOutput(status);
+  }
+  if (answer.has_top_k()) {
+    absl::Status status = WriteTopKeys(answer.top_k(), arguments);
     if (!status.ok()) return FailedOutput(status);
   }
   if (arguments.json) {
@@ -122,14 +154,71 @@ absl::StatusOr<v1::AttendRequest> RequestOf(const Arguments& arguments) {
   return MakeAttendRequest(attend);
 }
 
-ExitCode Run(const Arguments& arguments) {
+ExitCode Run(Arguments& arguments) {
   absl::StatusOr<v1::AttendRequest> request = RequestOf(arguments);
   if (!request.ok()) return FailedInput(request.status());
+  arguments.real_times = request->key_time().type() == v1::TIME_TYPE_F64;
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
   const absl::StatusOr<v1::AttendResponse> answer = client->Attend(*request);
   if (!answer.ok()) return FailedCall(answer.status());
   return WriteAnswer(*answer, arguments);
+}
+
+void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
+  command
+      ->add_flag("--causal{time}", attend->causal,
+                 "Hide keys after the query, by time; --causal=index by place")
+      ->check(CLI::IsMember({"time", "index"}).description(""));
+  command->add_flag("--strict", attend->strict,
+                    "With --causal: hide keys at the query's own time too");
+  command
+      ->add_option("--past", attend->past,
+                   "Hide keys older than this: 7d, or a number of ticks")
+      ->type_name("TIME");
+  command
+      ->add_option("--future", attend->future,
+                   "Hide keys further ahead than this")
+      ->type_name("TIME");
+  command
+      ->add_option("--query-lengths", attend->query_lengths,
+                   "Valid queries of each batch item: 5,3,8")
+      ->delimiter(',');
+  command
+      ->add_option("--key-lengths", attend->key_lengths,
+                   "Valid keys of each batch item")
+      ->delimiter(',');
+  command->add_option("--past-keys", attend->past_keys,
+                      "At most so many keys at or before the query");
+  command->add_option("--future-keys", attend->future_keys,
+                      "At most so many keys after the query");
+  command->add_option("--prefix", attend->prefix,
+                      "So many first keys are visible to every query");
+  command
+      ->add_option("--key-range", attend->key_ranges,
+                   "Only keys within this time, BEGIN:END in ticks; repeatable")
+      ->type_name("RANGE");
+  command
+      ->add_option("--query-offsets", attend->query_offsets,
+                   "Sequences packed into one item begin at: 0,5,8")
+      ->delimiter(',');
+  command
+      ->add_option("--key-offsets", attend->key_offsets,
+                   "The same for the keys")
+      ->delimiter(',');
+  command
+      ->add_option("--key-validity", attend->key_validity,
+                   "0 = invalid key, .npy of uint8, [B,L]")
+      ->type_name("FILE");
+  command
+      ->add_option("--value-mask", attend->value_mask,
+                   "0 = not observed, .npy of uint8, [B,L,D]: each channel of "
+                   "the values is averaged over its observed keys")
+      ->type_name("FILE");
+  command
+      ->add_option("--sinks", attend->sinks,
+                   "Logits of no key in the denominator, one per query head")
+      ->delimiter(',');
 }
 
 void AddArguments(CLI::App* command, Arguments* arguments) {
@@ -169,28 +258,7 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
       ->add_option("--encoding", attend->encoding,
                    "Name of a configured encoding; default: none")
       ->type_name("NAME");
-  command
-      ->add_flag("--causal{time}", attend->causal,
-                 "Hide keys after the query, by time; --causal=index by place")
-      ->check(CLI::IsMember({"time", "index"}).description(""));
-  command->add_flag("--strict", attend->strict,
-                    "With --causal: hide keys at the query's own time too");
-  command
-      ->add_option("--past", attend->past,
-                   "Hide keys older than this: 7d, or a number of ticks")
-      ->type_name("TIME");
-  command
-      ->add_option("--future", attend->future,
-                   "Hide keys further ahead than this")
-      ->type_name("TIME");
-  command
-      ->add_option("--query-lengths", attend->query_lengths,
-                   "Valid queries of each batch item: 5,3,8")
-      ->delimiter(',');
-  command
-      ->add_option("--key-lengths", attend->key_lengths,
-                   "Valid keys of each batch item")
-      ->delimiter(',');
+  AddMaskArguments(command, attend);
   command
       ->add_option("--two-sided", attend->two_sided,
                    "Keys ahead of the query under an encoding for the past "
@@ -199,11 +267,24 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
       ->type_name("RULE");
   command->add_option("--scale", attend->scale,
                       "Multiplies q.k; default 1/sqrt(D)");
+  command->add_option("--softcap", attend->softcap,
+                      "Bounds logits softly: cap * tanh(logit / cap)");
+  command
+      ->add_option("--bias", attend->bias,
+                   "Added to the logits, .npy, axes of 1 broadcast")
+      ->type_name("FILE");
   command
       ->add_option("--outputs", attend->outputs,
-                   "output,lse,scores,weights,key_mass,entropy")
+                   "output,lse,scores,weights,top_k,key_mass,entropy")
       ->delimiter(',')
       ->capture_default_str();
+  command->add_option("--top-k", attend->top_k,
+                      "With --outputs top_k: keys per query");
+  command
+      ->add_option("--output-dtype", attend->output_dtype,
+                   "f32, bf16 or f16; default: as the queries")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}).description(""))
+      ->type_name("TYPE");
   command->add_option("--out", arguments->prefix, "Prefix of the result files")
       ->type_name("PREFIX")
       ->required();

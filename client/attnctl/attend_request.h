@@ -26,11 +26,24 @@ struct AttendArguments {
   bool strict = false;
   std::string past;
   std::string future;
+  std::optional<int64_t> past_keys;
+  std::optional<int64_t> future_keys;
+  int64_t prefix = 0;
+  std::vector<std::string> key_ranges;  // "BEGIN:END"
   std::vector<int64_t> query_lengths;
   std::vector<int64_t> key_lengths;
+  std::vector<int64_t> query_offsets;
+  std::vector<int64_t> key_offsets;
+  std::string key_validity;
+  std::string value_mask;
+  std::vector<float> sinks;
+  std::string bias;
   std::string two_sided;  // "", "refuse" or "absolute_lag"
   std::optional<double> scale;
+  std::optional<double> softcap;
   std::vector<std::string> outputs = {"output"};
+  std::string output_dtype;  // "", "f32", "bf16" or "f16"
+  int32_t top_k = 0;
 };
 
 // Reads the files and builds the request. Errors name the option or the file.

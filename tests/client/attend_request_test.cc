@@ -134,6 +134,39 @@ TEST_F(MakeAttendRequestTest, WindowsAreTicksOfTheAxis) {
               HasSubstr("--past: '1us', expected a whole number of ticks"));
 }
 
+TEST_F(MakeAttendRequestTest, MasksThatCountAndRangesOfTime) {
+  const std::string mask = FreshFolder() + "mask.npy";
+  ASSERT_TRUE(
+      WriteNpy(mask, {.type = NpyType::kU1, .shape = {1, 2}, .data = {1, 0}})
+          .ok());
+  arguments_.past_keys = 5;
+  arguments_.future_keys = 0;
+  arguments_.prefix = 2;
+  arguments_.key_ranges = {"-3:7", "9:9"};
+  arguments_.sinks = {0.5f};
+  arguments_.query_offsets = arguments_.key_offsets = {0, 1, 2};
+  arguments_.key_validity = arguments_.value_mask = mask;
+  arguments_.softcap = 30;
+  arguments_.outputs = {"top_k", "entropy"};
+  arguments_.top_k = 4;
+  arguments_.output_dtype = "f16";
+  const auto request = MakeAttendRequest(arguments_);
+  ASSERT_TRUE(request.ok()) << request.status();
+  EXPECT_EQ(request->mask().past_keys(), 5);
+  EXPECT_TRUE(request->mask().has_future_keys());
+  EXPECT_EQ(request->mask().prefix(), 2);
+  EXPECT_EQ(request->mask().key_ranges(0).begin_ticks(), -3);
+  EXPECT_EQ(request->mask().key_ranges(1).end_ticks(), 9);
+  EXPECT_EQ(request->mask().query_offsets_size(), 3);
+  EXPECT_EQ(request->mask().key_validity(), std::string("\1\0", 2));
+  EXPECT_EQ(request->softcap(), 30);
+  EXPECT_EQ(request->top_k(), 4);
+  EXPECT_EQ(request->output_dtype(), v1::DTYPE_F16);
+  arguments_.key_ranges = {"3-7"};
+  EXPECT_THAT(std::string(MakeAttendRequest(arguments_).status().message()),
+              HasSubstr("--key-range '3-7', expected BEGIN:END"));
+}
+
 TEST_F(MakeAttendRequestTest, PositionsHaveNoDurations) {
   arguments_.query_time = arguments_.key_time = "";
   arguments_.past = "7";
