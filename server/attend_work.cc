@@ -194,9 +194,9 @@ void AttendWork::Preparation::Done(const JobResult& result) {
 absl::Status AttendWork::Computation::Start() {
   AttendWork& w = work_;
   w.ticket_.Started();
-  w.buffers_ =
-      w.tensors_.Allocate(w.request_, w.decoded_.sizes,
-                          w.decoded_.problem.outputs, w.decoded_.reply);
+  w.buffers_ = w.tensors_.Allocate(
+      w.request_, w.decoded_.sizes, w.decoded_.problem.outputs,
+      w.decoded_.problem.output_dtype, w.decoded_.reply);
   FillEmptyRows(*w.plan_, w.buffers_);
   return absl::OkStatus();
 }
@@ -250,6 +250,7 @@ void AttendWork::WriteReply(const JobResult& result) {
   stats.set_config_hash(settings_.config.hash);
   stats.set_config_generation(settings_.generation);
   stats.set_predicted_seconds(predicted_seconds_);
+  FinishKeyMass(*plan_, buffers_);
   outcome_.reply = tensors_.Serialize(head);
 }
 

@@ -7,6 +7,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 #include "proto/wire.h"
 #include "server/status.h"
 #include "server/violations.h"
@@ -16,6 +17,17 @@ namespace {
 
 Layout ToLayout(v1::Layout layout) {
   return layout == v1::LAYOUT_BLHD ? Layout::kBLHD : Layout::kBHLD;
+}
+
+DType ToDType(v1::DType dtype) {
+  switch (dtype) {
+    case v1::DTYPE_BF16:
+      return DType::kBF16;
+    case v1::DTYPE_F16:
+      return DType::kF16;
+    default:
+      return DType::kF32;
+  }
 }
 
 absl::StatusOr<TensorRef> ToTensor(const v1::Tensor& tensor, Payload payload) {
@@ -32,7 +44,8 @@ absl::StatusOr<TensorRef> ToTensor(const v1::Tensor& tensor, Payload payload) {
         static_cast<size_t>(*wire::ElementCount(tensor.shape()) *
                             wire::ElementBytes(tensor.dtype())));
   }
-  return TensorRef::Make(bytes, DType::kF32, ToLayout(tensor.layout()), shape);
+  return TensorRef::Make(bytes, ToDType(tensor.dtype()),
+                         ToLayout(tensor.layout()), shape);
 }
 
 int64_t TickNanoseconds(v1::TickUnit unit) {
@@ -77,15 +90,25 @@ absl::StatusOr<TensorRef> ToRowTensor(const v1::Tensor& tensor) {
        .cols = tensor.shape_size() == 4 ? tensor.shape(3) : 1});
 }
 
-// Keys of an item that lengths and validity leave.
+// Items of a request: the batch, or the sequences packed into one.
+int64_t Items(const v1::AttendRequest& request, const RequestSizes& sizes) {
+  const auto& offsets = request.mask().query_offsets();
+  return offsets.empty() ? sizes.batch : offsets.size() - 1;
+}
+
+// Keys of an item that lengths, offsets and validity leave.
 int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
                   int64_t item) {
   const v1::Mask& mask = request.mask();
-  const int64_t length = mask.key_lengths().empty()
-                             ? keys
-                             : mask.key_lengths(static_cast<int>(item));
+  const int i = static_cast<int>(item);
+  int64_t first = item * keys, length = keys;
+  if (!mask.key_lengths().empty()) length = mask.key_lengths(i);
+  if (!mask.key_offsets().empty()) {
+    first = mask.key_offsets(i);
+    length = mask.key_offsets(i + 1) - first;
+  }
   if (mask.key_validity().empty()) return length;
-  const auto begin = mask.key_validity().begin() + item * keys;
+  const auto begin = mask.key_validity().begin() + first;
   return length - std::count(begin, begin + length, '\0');
 }
 
@@ -163,8 +186,8 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
   auto encoder = get(0);
   // Scalings that depend on the item's own length: one encoder per item.
   if (encoder.ok() && (*encoder)->length_dependent()) {
-    for (int64_t b = 0; b < out_.sizes.batch && encoder.ok(); ++b) {
-      encoder = get(ValidKeys(request_, out_.sizes.keys, b));
+    for (int64_t n = 0; n < Items(request_, out_.sizes) && encoder.ok(); ++n) {
+      encoder = get(ValidKeys(request_, out_.sizes.keys, n));
       if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
     }
   }
@@ -269,6 +292,7 @@ absl::Status Decoder::DecodeTensors() {
     if (!ref.ok()) return Refuse(Reason::kInternal, ref.status().message());
     t.ref = *ref;
   }
+  if (request_.has_softcap()) out_.problem.softcap = request_.softcap();
   out_.problem.prune_tolerance = request_.prune_tolerance();
   out_.problem.scale =
       request_.has_scale()
@@ -312,10 +336,25 @@ void Decoder::DecodeMask() {
   mask.key_lengths = lengths(in.key_lengths());
   mask.key_validity = absl::Span<const char>(in.key_validity().data(),
                                              in.key_validity().size());
+  mask.query_offsets = lengths(in.query_offsets());
+  mask.key_offsets = lengths(in.key_offsets());
+  out_.problem.sinks = absl::Span<const float>(
+      in.sinks().data(), static_cast<size_t>(in.sinks_size()));
+  out_.problem.value_mask = absl::Span<const char>(
+      in.value_channel_mask().data(), in.value_channel_mask().size());
   if (complete_visibility()) return;
-  mask.causal =
-      in.causal() == v1::CAUSALITY_TIME || in.causal() == v1::CAUSALITY_INDEX;
+  mask.causal = in.causal() == v1::CAUSALITY_TIME;
+  mask.causal_index = in.causal() == v1::CAUSALITY_INDEX;
   mask.strict = in.strict();
+  if (in.has_past_keys()) mask.past_keys = in.past_keys();
+  if (in.has_future_keys()) mask.future_keys = in.future_keys();
+  mask.prefix = in.prefix();
+  for (const v1::TimeRange& range : in.key_ranges()) {
+    mask.key_ranges.push_back({.begin_ticks = range.begin_ticks(),
+                               .end_ticks = range.end_ticks(),
+                               .begin_time = range.begin_time(),
+                               .end_time = range.end_time()});
+  }
   if (in.has_past_ticks()) mask.past_ticks = in.past_ticks();
   if (in.has_future_ticks()) mask.future_ticks = in.future_ticks();
   if (in.has_past_time()) mask.past_time = in.past_time();
@@ -330,23 +369,38 @@ void Decoder::DecodeOutputs() {
     outputs.lse |= output == v1::OUTPUT_LSE;
     outputs.scores |= output == v1::OUTPUT_SCORES;
     outputs.weights |= output == v1::OUTPUT_WEIGHTS;
+    outputs.entropy |= output == v1::OUTPUT_ENTROPY;
+    outputs.key_mass |= output == v1::OUTPUT_KEY_MASS;
+    if (output == v1::OUTPUT_TOP_K) outputs.top_k = request_.top_k();
   }
+  out_.problem.output_dtype =
+      ToDType(request_.output_dtype() == v1::DTYPE_UNSPECIFIED
+                  ? request_.query().dtype()
+                  : request_.output_dtype());
 }
 
-// ItemGeometry holds, per row, order, time and (queries) an interval.
-int64_t PlanBytes(const v1::AttendRequest& request, const RequestSizes& sizes) {
-  const bool per_item = request.query_time().shape_size() == 2 ||
-                        request.key_time().shape_size() == 2 ||
-                        !request.mask().query_lengths().empty() ||
-                        !request.mask().key_lengths().empty() ||
-                        !request.mask().key_validity().empty();
-  const int64_t items = per_item ? std::max<int64_t>(1, sizes.batch) : 1;
+// ItemGeometry holds, per row, order, time and (queries) an interval; besides,
+// sums of the weight that keys receive.
+int64_t PlanBytes(const v1::AttendRequest& request, const RequestSizes& sizes,
+                  const OutputSet& outputs) {
+  const v1::Mask& mask = request.mask();
+  const bool per_item =
+      request.query_time().shape_size() == 2 ||
+      request.key_time().shape_size() == 2 || !mask.query_lengths().empty() ||
+      !mask.key_lengths().empty() || !mask.key_validity().empty();
+  const auto copies =
+      static_cast<double>(per_item ? std::max<int64_t>(1, sizes.batch) : 1);
+  const auto items = static_cast<double>(Items(request, sizes));
+  const auto keys = static_cast<double>(sizes.keys);
   // Sorting holds a second copy for a while. In floating point because an
   // estimate's sizes are bounded by nothing but the limits.
-  const double bytes =
-      4096 + static_cast<double>(items) *
-                 (512.0 + 40.0 * static_cast<double>(sizes.queries) +
-                  24.0 * static_cast<double>(sizes.keys));
+  double bytes =
+      4096 + 512 * std::max(copies, mask.query_offsets().empty() ? 1 : items) +
+      copies * (48 * static_cast<double>(sizes.queries) + 24 * keys);
+  if (outputs.key_mass) {
+    bytes += 8 * static_cast<double>(sizes.batch) *
+             static_cast<double>(sizes.query_heads) * keys;
+  }
   return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
 }
 
@@ -362,24 +416,24 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   }
   if (absl::Status status = violations_.ToStatus(); !status.ok()) return status;
   DecodeOutputs();
-  const auto reply = MeasureReply(out_.sizes, out_.problem.outputs,
-                                  context_.limits.message_bytes());
+  const auto reply =
+      MeasureReply(out_.sizes, out_.problem.outputs, out_.problem.output_dtype,
+                   context_.limits.message_bytes());
   if (!reply.ok()) return reply.status();
   out_.reply = *reply;
   if (absl::Status status = DecodeTensors(); !status.ok()) return status;
   if (absl::Status status = DecodeTimes(); !status.ok()) return status;
   DecodeMask();
-  out_.plan_bytes = PlanBytes(request_, out_.sizes);
+  out_.plan_bytes = PlanBytes(request_, out_.sizes, out_.problem.outputs);
   return std::move(out_);
 }
 
 // Elements of a bias that are NaN or +inf, hidden pairs' too.
 int64_t CountRefused(const TensorRef& bias) {
+  const auto step = static_cast<size_t>(ElementBytes(bias.dtype()));
   int64_t count = 0;
-  for (size_t i = 0; i + sizeof(float) <= bias.bytes().size();
-       i += sizeof(float)) {
-    float value;
-    std::memcpy(&value, bias.bytes().data() + i, sizeof(value));
+  for (size_t i = 0; i + step <= bias.bytes().size(); i += step) {
+    const float value = LoadElement(bias.dtype(), bias.bytes().data() + i);
     count += !(value < std::numeric_limits<float>::infinity());
   }
   return count;

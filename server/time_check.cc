@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "proto/wire.h"
+#include "server/mask_check.h"
 
 namespace attnd::server {
 namespace {
@@ -23,17 +23,12 @@ class TimeChecker {
         violations_(violations) {}
 
   void CheckAxes();
-  void CheckMask();
   void CheckFiniteTimes();
 
  private:
   void CheckTimeAxis(const v1::TimeAxis& axis, const std::string& field,
                      int64_t rows);
   void CheckUnits(const v1::TimeAxis& axis, const std::string& field);
-  void CheckWindow(std::optional<int64_t> ticks, std::optional<double> time,
-                   const std::string& side);
-  void CheckLengths(const google::protobuf::RepeatedField<int64_t>& lengths,
-                    const std::string& field, int64_t rows);
   void CheckFinite(const v1::TimeAxis& axis, const std::string& field,
                    int64_t rows, const int64_t* lengths,
                    absl::string_view validity);
@@ -147,49 +142,6 @@ void TimeChecker::CheckAxes() {
          "key_time.data", "expected data on both time axes or none");
 }
 
-void TimeChecker::CheckWindow(std::optional<int64_t> ticks,
-                              std::optional<double> time,
-                              const std::string& side) {
-  const bool real = request_.has_query_time() &&
-                    request_.query_time().type() == v1::TIME_TYPE_F64;
-  const std::string ticks_field = "mask." + side + "_ticks";
-  const std::string time_field = "mask." + side + "_time";
-  if (ticks) {
-    Expect(*ticks >= 0, ticks_field, absl::StrCat(*ticks, ", expected >= 0"));
-    Expect(!real, ticks_field,
-           absl::StrCat("times are F64: use ", side, "_time"));
-  }
-  if (time) {
-    Expect(*time >= 0, time_field, absl::StrCat(*time, ", expected >= 0"));
-    Expect(real, time_field,
-           absl::StrCat("times are integer: use ", side, "_ticks"));
-  }
-}
-
-void TimeChecker::CheckLengths(
-    const google::protobuf::RepeatedField<int64_t>& lengths,
-    const std::string& field, int64_t rows) {
-  if (lengths.empty()) return;
-  if (lengths.size() != sizes_.batch) {
-    violations_.Add(field, absl::StrCat(lengths.size(),
-                                        " entries, expected one per batch item "
-                                        "(",
-                                        sizes_.batch, ") or none"));
-    return;
-  }
-  int first = -1, bad = 0;
-  for (int i = 0; i < lengths.size(); ++i) {
-    if (lengths[i] >= 0 && lengths[i] <= rows) continue;
-    if (bad++ == 0) first = i;
-  }
-  if (bad > 0) {
-    violations_.Add(field,
-                    absl::StrCat("entry ", first, " is ", lengths[first],
-                                 ", expected 0 to ", rows),
-                    bad);
-  }
-}
-
 void TimeChecker::CheckFinite(const v1::TimeAxis& axis,
                               const std::string& field, int64_t rows,
                               const int64_t* lengths,
@@ -242,41 +194,13 @@ void TimeChecker::CheckFiniteTimes() {
               lengths(mask.key_lengths()), mask.key_validity());
 }
 
-void TimeChecker::CheckMask() {
-  const v1::Mask& mask = request_.mask();
-  Expect(v1::Causality_IsValid(mask.causal()), "mask.causal",
-         absl::StrCat("unknown value ", static_cast<int>(mask.causal())));
-  const bool causal = mask.causal() == v1::CAUSALITY_TIME ||
-                      mask.causal() == v1::CAUSALITY_INDEX;
-  Expect(!mask.strict() || causal, "mask.strict",
-         "has no meaning without mask.causal");
-  const auto ticks = [](bool present, int64_t value) {
-    return present ? std::optional<int64_t>(value) : std::nullopt;
-  };
-  const auto time = [](bool present, double value) {
-    return present ? std::optional<double>(value) : std::nullopt;
-  };
-  CheckWindow(ticks(mask.has_past_ticks(), mask.past_ticks()),
-              time(mask.has_past_time(), mask.past_time()), "past");
-  CheckWindow(ticks(mask.has_future_ticks(), mask.future_ticks()),
-              time(mask.has_future_time(), mask.future_time()), "future");
-  CheckLengths(mask.query_lengths(), "mask.query_lengths", sizes_.queries);
-  CheckLengths(mask.key_lengths(), "mask.key_lengths", sizes_.keys);
-  const auto keys = wire::CheckedMultiply(sizes_.batch, sizes_.keys);
-  Expect(mask.key_validity().empty() || !keys ||
-             static_cast<int64_t>(mask.key_validity().size()) == *keys,
-         "mask.key_validity",
-         absl::StrCat(mask.key_validity().size(), " bytes, expected ",
-                      keys.value_or(0), " ([B,Lk])"));
-}
-
 }  // namespace
 
 void CheckTimes(const v1::AttendRequest& request, const RequestSizes& sizes,
                 Payload payload, Violations& violations) {
   TimeChecker checker(request, sizes, payload, violations);
   checker.CheckAxes();
-  checker.CheckMask();
+  CheckMask(request, sizes, violations);
   // Times are read by sizes that must be right.
   if (violations.empty()) checker.CheckFiniteTimes();
 }

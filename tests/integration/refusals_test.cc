@@ -153,11 +153,11 @@ TEST_F(RefusalsTest, SpansBeyond63Bits) {
 
 TEST_F(RefusalsTest, WhatIsNotServedYetIsNamed) {
   v1::AttendRequest request = MakeRequest({});
-  request.mutable_mask()->add_sinks(1);
-  request.set_softcap(30);
+  request.set_compute(v1::COMPUTE_PRECISION_BF16);
+  request.set_kind(v1::ATTENTION_KIND_LINEAR);
   const auto result =
-      ExpectRefused(request, kUnimplemented, "mask.sinks: not served yet");
-  EXPECT_EQ(result.Fields(), "mask.sinks,softcap");
+      ExpectRefused(request, kUnimplemented, "compute: not served yet");
+  EXPECT_EQ(result.Fields(), "kind,compute");
 }
 
 TEST_F(RefusalsTest, InlineEncodingsNeedPermission) {

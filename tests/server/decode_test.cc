@@ -298,12 +298,12 @@ TEST_F(DecodeTest, StrictNeedsCausality) {
   ExpectAccepted();
 }
 
-TEST_F(DecodeTest, IndexCausalityNeedsNoTimes) {
+TEST_F(DecodeTest, CausalityByIndexIsNotByTime) {
   request_.mutable_mask()->set_causal(v1::CAUSALITY_INDEX);
-  ExpectAccepted();
-  EXPECT_TRUE(Try()->problem.mask.causal);
   SetTimes();
-  ExpectUnserved("mask.causal");
+  ExpectAccepted();
+  EXPECT_TRUE(Try()->problem.mask.causal_index);
+  EXPECT_FALSE(Try()->problem.mask.causal);
 }
 
 TEST_F(DecodeTest, BiasShapes) {
@@ -397,34 +397,10 @@ TEST_F(DecodeTest, InlineEncodings) {
 TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
   const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
       fields[] = {
-          {"mask.past_keys",
-           [](auto& r) { r.mutable_mask()->set_past_keys(0); }},
-          {"mask.future_keys",
-           [](auto& r) { r.mutable_mask()->set_future_keys(3); }},
-          {"mask.prefix", [](auto& r) { r.mutable_mask()->set_prefix(1); }},
-          {"mask.query_offsets",
-           [](auto& r) { r.mutable_mask()->add_query_offsets(0); }},
-          {"mask.key_offsets",
-           [](auto& r) { r.mutable_mask()->add_key_offsets(0); }},
-          {"mask.value_channel_mask",
-           [](auto& r) { r.mutable_mask()->set_value_channel_mask("1"); }},
-          {"mask.key_ranges",
-           [](auto& r) { r.mutable_mask()->add_key_ranges(); }},
-          {"mask.sinks", [](auto& r) { r.mutable_mask()->add_sinks(1); }},
-          {"softcap", [](auto& r) { r.set_softcap(30); }},
           {"kind", [](auto& r) { r.set_kind(v1::ATTENTION_KIND_LINEAR); }},
           {"linear", [](auto& r) { r.mutable_linear(); }},
           {"compute",
            [](auto& r) { r.set_compute(v1::COMPUTE_PRECISION_BF16); }},
-          {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_KEY_MASS); }},
-          {"outputs", [](auto& r) { r.add_outputs(v1::OUTPUT_ENTROPY); }},
-          {"outputs",
-           [](auto& r) {
-             r.add_outputs(v1::OUTPUT_TOP_K);
-             r.set_top_k(4);
-           }},
-          {"output_dtype", [](auto& r) { r.set_output_dtype(v1::DTYPE_BF16); }},
-          {"top_k", [](auto& r) { r.set_top_k(4); }},
       };
   for (const auto& [field, set] : fields) {
     request_ = MakeRequest({});
@@ -433,16 +409,82 @@ TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
   }
 }
 
-TEST_F(DecodeTest, SixteenBitTensorsAreNotServedYet) {
-  for (const v1::DType dtype : {v1::DTYPE_BF16, v1::DTYPE_F16}) {
-    request_ = MakeRequest({});
-    for (v1::Tensor* tensor : {request_.mutable_query(), request_.mutable_key(),
-                               request_.mutable_value()}) {
-      tensor->set_dtype(dtype);
-      tensor->mutable_data()->resize(tensor->data().size() / 2);
-    }
-    ExpectUnserved("query.dtype");
+TEST_F(DecodeTest, ElementTypesMixAndTheOutputFollowsTheQuery) {
+  const auto to_half = [](v1::DType dtype, v1::Tensor* tensor) {
+    tensor->set_dtype(dtype);
+    tensor->mutable_data()->resize(tensor->data().size() / 2);
+  };
+  to_half(v1::DTYPE_BF16, request_.mutable_query());
+  to_half(v1::DTYPE_F16, request_.mutable_value());
+  ExpectAccepted();
+  EXPECT_EQ(Try()->problem.query.dtype(), DType::kBF16);
+  EXPECT_EQ(Try()->problem.key.dtype(), DType::kF32);
+  EXPECT_EQ(Try()->problem.value.dtype(), DType::kF16);
+  EXPECT_EQ(Try()->problem.output_dtype, DType::kBF16);
+  request_.set_output_dtype(v1::DTYPE_F32);
+  EXPECT_EQ(Try()->problem.output_dtype, DType::kF32);
+}
+
+TEST_F(DecodeTest, MasksBeyondTime) {
+  v1::Mask& mask = *request_.mutable_mask();
+  mask.set_past_keys(2);
+  mask.set_future_keys(0);
+  mask.set_prefix(1);
+  mask.add_key_ranges()->set_end_ticks(1);
+  mask.add_sinks(0.5f);
+  mask.set_value_channel_mask(std::string(12, '\1'));
+  request_.set_softcap(30);
+  ExpectAccepted();
+  const AttentionProblem problem = Try()->problem;
+  EXPECT_EQ(problem.mask.past_keys, 2);
+  EXPECT_EQ(problem.mask.future_keys, 0);
+  EXPECT_EQ(problem.mask.prefix, 1);
+  EXPECT_EQ(problem.mask.key_ranges[0].end_ticks, 1);
+  EXPECT_EQ(problem.sinks[0], 0.5f);
+  EXPECT_EQ(problem.softcap, 30);
+  mask.set_past_keys(-1);
+  mask.set_prefix(-2);
+  mask.mutable_key_ranges(0)->set_begin_ticks(2);
+  mask.set_sinks(0, static_cast<float>(kInfinity));
+  mask.set_value_channel_mask("1");
+  const absl::Status status = Try().status();
+  for (const char* text :
+       {"mask.past_keys: -1, expected >= 0", "mask.prefix: -2",
+        "mask.key_ranges: entry 0 ends before it begins",
+        "mask.sinks: entry 0 is inf",
+        "mask.value_channel_mask: 1 bytes, expected 12 ([B,Lk,Dv])"}) {
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
   }
+}
+
+TEST_F(DecodeTest, PackedItems) {
+  v1::Mask& mask = *request_.mutable_mask();
+  for (int64_t offset : {0, 1, 2}) mask.add_query_offsets(offset);
+  ExpectInvalid("mask.key_offsets: 0 entries beside 3 query_offsets");
+  for (int64_t offset : {0, 3, 2}) mask.add_key_offsets(offset);
+  ExpectInvalid("mask.key_offsets: expected offsets from 0 to 3");
+  mask.set_key_offsets(2, 3);
+  ExpectAccepted();
+  EXPECT_EQ(ItemCount(Try()->problem), 2);
+  mask.add_key_lengths(3);
+  ExpectInvalid("mask.query_offsets: offsets and lengths exclude each other");
+}
+
+TEST_F(DecodeTest, OutputsThatNeedNoMatrix) {
+  request_.add_outputs(v1::OUTPUT_TOP_K);
+  ExpectInvalid("top_k: expected >= 1");
+  request_.set_top_k(4);
+  request_.add_outputs(v1::OUTPUT_KEY_MASS);
+  request_.add_outputs(v1::OUTPUT_ENTROPY);
+  ExpectAccepted();
+  const auto decoded = Try();
+  EXPECT_FALSE(decoded->problem.outputs.output);
+  EXPECT_EQ(decoded->reply.top, 2 * 4);
+  EXPECT_EQ(decoded->reply.key_mass, 3);
+  EXPECT_EQ(decoded->reply.entropy, 2);
+  // A k whose answer could not be sent.
+  request_.set_top_k(1 << 30);
+  ExpectRefused(absl::StatusCode::kResourceExhausted, "reply");
 }
 
 TEST_F(DecodeTest, SeveralCoordinatesNeedAnAxisOfThem) {
@@ -479,12 +521,12 @@ TEST_F(DecodeTest, AllFieldsAtOnce) {
   request_.mutable_query()->set_data("");
   request_.mutable_value()->clear_shape();
   request_.set_scale(static_cast<float>(kNan));
-  request_.mutable_mask()->add_sinks(1);
+  request_.set_softcap(-1);
   const absl::Status status = Try().status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("query.data"), HasSubstr("value.shape"),
-                    HasSubstr("scale"), HasSubstr("mask.sinks")));
+                    HasSubstr("scale"), HasSubstr("softcap")));
 }
 
 TEST_F(DecodeTest, RepliesThatCannotBeSentAreRefusedByShape) {
@@ -544,10 +586,23 @@ TEST_F(DecodeTest, RefusedBiasElementsAreCounted) {
               AllOf(HasSubstr("bias: element [0,0,0,0]"), HasSubstr("5000")));
 }
 
-TEST_F(DecodeTest, BiasInTheOtherLayoutIsNotServedYet) {
+TEST_F(DecodeTest, ABiasMayHaveAnyLayoutAndElementType) {
   SetTensor({1, 2, 1, 3}, std::vector<float>(6, 0), *request_.mutable_bias());
   request_.mutable_bias()->set_layout(v1::LAYOUT_BLHD);
-  ExpectUnserved("bias.layout");
+  ExpectAccepted();
+  request_.mutable_bias()->set_dtype(v1::DTYPE_BF16);
+  request_.mutable_bias()->mutable_data()->resize(12);
+  ExpectAccepted();
+  EXPECT_EQ(Try()->problem.bias.shape(), (Shape4{1, 1, 2, 3}));
+  // bf16 infinity.
+  request_.mutable_bias()->mutable_data()->replace(4, 2, "\x80\x7f");
+  const auto decoded = Try();
+  ASSERT_TRUE(decoded.ok());
+  const auto plan = Plan::Make(decoded->problem);
+  const absl::Status status = FromPlan(plan.status(), decoded->problem);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("bias: element [0,0,0,2]: inf"),
+                    HasSubstr("NaN or +inf elements in all: 1")));
 }
 
 }  // namespace
