@@ -103,7 +103,7 @@ TEST(Resolve, GivesTheNumbersOfEveryHead) {
   EXPECT_THAT(
       resolved->alibi_slopes(),
       ElementsAre(0.25, 0.0625, 0.015625, 0.00390625, 0.5, 0.125, 0.03125));
-  EXPECT_DOUBLE_EQ(resolved->effective_horizon(0), 4);
+  EXPECT_NEAR(resolved->effective_horizon(0), 4, 1e-9);
   ASSERT_EQ(resolved->generators_size(), 1);
   const auto& blocks = resolved->generators(0).blocks();
   ASSERT_EQ(blocks.size(), 2);
