@@ -108,27 +108,33 @@ absl::Status AttendWork::Admit() {
   ticket_ = *std::move(ticket);
   if (absl::Status status = MakePlan(); !status.ok()) return status;
 
-  modelled_ = WorkOf(*plan_, bytes);
+  modelled_ = PlannedWork(bytes);
   predicted_seconds_ =
       context_.costs.Predict(modelled_, decoded_.encoding_name);
   if (!arrival_.is_retry)
     context_.metrics.Offered(arrival_.tenant.id, predicted_seconds_);
-  absl::Status admitted = context_.admission.Admit(
-      ticket_,
-      {.seconds = predicted_seconds_,
-       .units = static_cast<int64_t>(plan_->units().size()),
-       .deadline = arrival_.deadline,
-       .priority = request_.priority()},
-      std::chrono::steady_clock::now());
+  absl::Status admitted =
+      context_.admission.Admit(ticket_,
+                               {.seconds = predicted_seconds_,
+                                .units = units(),
+                                .deadline = arrival_.deadline,
+                                .priority = request_.priority()},
+                               std::chrono::steady_clock::now());
   if (admitted.ok()) context_.metrics.Admitted(predicted_seconds_);
   return admitted;
 }
 
 absl::Status AttendWork::MakePlan() {
   const Instant start = std::chrono::steady_clock::now();
-  absl::StatusOr<Plan> plan = Plan::Make(decoded_.problem);
-  if (!plan.ok()) return FromPlan(plan.status(), decoded_.problem);
-  plan_ = *std::move(plan);
+  if (decoded_.linear) {
+    absl::StatusOr<std::unique_ptr<LinearRun>> run = LinearRun::Make(decoded_);
+    if (!run.ok()) return run.status();
+    linear_ = *std::move(run);
+  } else {
+    absl::StatusOr<Plan> plan = Plan::Make(decoded_.problem);
+    if (!plan.ok()) return FromPlan(plan.status(), decoded_.problem);
+    plan_ = *std::move(plan);
+  }
   context_.metrics.StageTook(Stage::kPlan, SecondsSince(start));
   return absl::OkStatus();
 }
@@ -159,10 +165,23 @@ absl::Status AttendWork::SubmitPreparation() {
 
 void AttendWork::Submit() {
   // Even a problem without units has rows to fill.
-  const auto units =
-      std::max<int64_t>(1, static_cast<int64_t>(plan_->units().size()));
-  context_.executor.Submit(computation_, units, arrival_.deadline,
-                           PlaceFor(predicted_seconds_, units));
+  const int64_t count = std::max<int64_t>(1, units());
+  context_.executor.Submit(computation_, count, arrival_.deadline,
+                           PlaceFor(predicted_seconds_, count));
+}
+
+int64_t AttendWork::units() const {
+  return linear_ != nullptr ? linear_->units()
+                            : static_cast<int64_t>(plan_->units().size());
+}
+
+int64_t AttendWork::flops() const {
+  return linear_ != nullptr ? linear_->plan().flops() : plan_->flops();
+}
+
+Work AttendWork::PlannedWork(int64_t bytes) const {
+  return linear_ != nullptr ? WorkOf(linear_->plan(), bytes)
+                            : WorkOf(*plan_, bytes);
 }
 
 Place AttendWork::PlaceFor(double seconds, int64_t units) const {
@@ -197,14 +216,25 @@ absl::Status AttendWork::Computation::Start() {
   w.buffers_ = w.tensors_.Allocate(
       w.request_, w.decoded_.sizes, w.decoded_.problem.outputs,
       w.decoded_.problem.output_dtype, w.decoded_.reply);
-  FillEmptyRows(*w.plan_, w.buffers_);
+  if (w.linear_ != nullptr) {
+    w.linear_->Start(w.buffers_);
+  } else {
+    FillEmptyRows(*w.plan_, w.buffers_);
+  }
   return absl::OkStatus();
 }
 
 absl::Status AttendWork::Computation::Run(int64_t unit, Workspace* workspace,
                                           const std::atomic<bool>& stop) {
   AttendWork& w = work_;
-  if (w.plan_->units().empty()) return absl::OkStatus();
+  if (w.units() == 0) return absl::OkStatus();
+  if (w.linear_ != nullptr) {
+    absl::Status status = w.linear_->Run(*workspace, stop);
+    if (status.ok()) {
+      w.ticket_.Spend(w.predicted_seconds_ / static_cast<double>(w.units()));
+    }
+    return status;
+  }
   UnitStats stats;
   absl::Status status = w.context_.run_unit(*w.plan_, unit, *workspace,
                                             w.buffers_, &stop, &stats);
@@ -242,7 +272,7 @@ void AttendWork::WriteReply(const JobResult& result) {
   v1::Stats& stats = *head.mutable_stats();
   stats.set_queue_seconds(outcome_.queue_seconds);
   stats.set_compute_seconds(result.work_seconds);
-  stats.set_flops(plan_->flops());
+  stats.set_flops(flops());
   stats.set_skipped_tiles(skipped_tiles_);
   stats.set_lost_mass_bound(lost_mass_bound_);
   stats.set_compute(v1::COMPUTE_PRECISION_F32);
@@ -250,7 +280,11 @@ void AttendWork::WriteReply(const JobResult& result) {
   stats.set_config_hash(settings_.config.hash);
   stats.set_config_generation(settings_.generation);
   stats.set_predicted_seconds(predicted_seconds_);
-  FinishKeyMass(*plan_, buffers_);
+  if (linear_ != nullptr) {
+    linear_->WriteState(head);
+  } else {
+    FinishKeyMass(*plan_, buffers_);
+  }
   outcome_.reply = tensors_.Serialize(head);
 }
 
@@ -277,7 +311,7 @@ void AttendWork::Computation::Done(const JobResult& result) {
     }
     metrics.Answered(
         w.arrival_.method, w.decoded_.encoding_name,
-        SecondsSince(w.arrival_.at), static_cast<double>(w.plan_->flops()),
+        SecondsSince(w.arrival_.at), static_cast<double>(w.flops()),
         static_cast<double>(w.decoded_.sizes.batch * w.decoded_.sizes.queries));
   }
   w.End(status);

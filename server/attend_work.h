@@ -14,6 +14,7 @@
 #include "server/admission.h"
 #include "server/decode.h"
 #include "server/executor.h"
+#include "server/linear_run.h"
 #include "server/reply.h"
 #include "server/service_context.h"
 #include "server/settings.h"
@@ -103,6 +104,9 @@ class AttendWork {
   absl::Status MakePlan();
   Place PlaceFor(double seconds, int64_t units) const;
   void Submit();
+  int64_t units() const;
+  int64_t flops() const;
+  Work PlannedWork(int64_t bytes) const;
   absl::Status CountEnd(const JobResult& result);
   void WriteReply(const JobResult& result);
   void End(const absl::Status& status);
@@ -115,7 +119,9 @@ class AttendWork {
   v1::AttendRequest request_;
   int64_t message_bytes_ = 0;
   DecodedRequest decoded_;
+  // One of the two, by kind.
   std::optional<Plan> plan_;
+  std::unique_ptr<LinearRun> linear_;
   ReplyTensors tensors_;
   OutputBuffers buffers_;
   Work modelled_;

@@ -88,6 +88,20 @@ Work WorkOf(const Plan& plan, int64_t bytes) {
           .units = static_cast<double>(plan.units().size())};
 }
 
+Work WorkOf(const LinearPlan& plan, int64_t bytes) {
+  // A row costs beside its products about what the softmax of four chunks
+  // does: encoding, decays, its share of the sums.
+  constexpr double kPairsPerRow = 4 * 64;
+  const Shape4& q = plan.problem().attention.query.shape();
+  const Shape4& k = plan.problem().attention.key.shape();
+  const double rows = static_cast<double>(q.batch) *
+                      static_cast<double>(q.heads * q.rows + k.heads * k.rows);
+  return {.flops = static_cast<double>(plan.flops()),
+          .pairs = kPairsPerRow * rows,
+          .bytes = static_cast<double>(bytes),
+          .units = static_cast<double>(plan.heads() * plan.segments())};
+}
+
 absl::StatusOr<CostModel> CostModel::Calibrate(Workspace& workspace) {
   // Two head dimensions tell products from softmax, a tiny problem the cost of
   // a unit, one query over many keys that of bytes.

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "kernels/attention.h"
+#include "kernels/linear_plan.h"
 #include "kernels/plan.h"
 
 namespace attnd::server {
@@ -21,6 +22,9 @@ struct Work {
 
 // Of a plan, whose request and reply hold `bytes`.
 Work WorkOf(const Plan& plan, int64_t bytes);
+
+// Of a plan of the linear kind.
+Work WorkOf(const LinearPlan& plan, int64_t bytes);
 
 // seconds = flops * a + pairs * b + bytes * c + units * d: matrix products run
 // at one rate, the softmax between them at another, so that short head

@@ -112,6 +112,16 @@ int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
   return length - std::count(begin, begin + length, '\0');
 }
 
+// Running sums of the linear kind and its states, in double: what comes, what
+// runs, what goes.
+int64_t SumsBytes(const RequestSizes& sizes) {
+  const double bytes = 32.0 *
+                       static_cast<double>(sizes.batch * sizes.kv_heads) *
+                       static_cast<double>(sizes.dim + 16) *
+                       static_cast<double>(sizes.value_dim + 16);
+  return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
+}
+
 class Decoder {
  public:
   Decoder(const v1::AttendRequest& request, const DecodeContext& context,
@@ -129,6 +139,7 @@ class Decoder {
   absl::Status DecodeTensors();
   absl::Status DecodeTimes();
   void DecodeMask();
+  absl::Status DecodeLinear();
   void DecodeOutputs();
 
   // Estimate without times' data: every key counts as visible.
@@ -141,12 +152,14 @@ class Decoder {
   const DecodeContext& context_;
   const Payload payload_;
   Violations violations_;
+  std::string encoding_hash_;  // empty without one
   DecodedRequest out_;
 };
 
 absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
                                       const std::string& field,
                                       EncoderCache& cache) {
+  encoding_hash_ = encoding.hash;
   if (!encoding.uses_time()) return absl::OkStatus();
   const int64_t tick_ns = RequestTick(request_);
   if (encoding.spec.unit_ns == 0 && tick_ns != 0) {
@@ -404,6 +417,24 @@ int64_t PlanBytes(const v1::AttendRequest& request, const RequestSizes& sizes,
   return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
 }
 
+absl::Status Decoder::DecodeLinear() {
+  if (request_.kind() != v1::ATTENTION_KIND_LINEAR) return absl::OkStatus();
+  out_.linear =
+      ReadLinear(request_, out_.problem, encoding_hash_, payload_, violations_);
+  if (absl::Status s = violations_.ToStatus(); !s.ok()) return s;
+  // Without an encoding gaps count in seconds, or in positions.
+  constexpr int64_t kSecondNs = 1'000'000'000;
+  out_.linear->gap_ratio = RatioFor(RequestTick(request_), kSecondNs);
+  out_.reply.bytes += out_.linear->reply_bytes;
+  if (out_.reply.bytes > context_.limits.message_bytes()) {
+    return RefuseSize(
+        "the reply with the final state", static_cast<double>(out_.reply.bytes),
+        "limits.message_bytes",
+        static_cast<double>(context_.limits.message_bytes()), "bytes");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<DecodedRequest> Decoder::Decode() {
   out_.sizes = CheckRequest(request_, context_.limits, payload_, violations_);
   // An encoding can be tried against sizes only if these are right.
@@ -424,7 +455,9 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   if (absl::Status status = DecodeTensors(); !status.ok()) return status;
   if (absl::Status status = DecodeTimes(); !status.ok()) return status;
   DecodeMask();
+  if (absl::Status status = DecodeLinear(); !status.ok()) return status;
   out_.plan_bytes = PlanBytes(request_, out_.sizes, out_.problem.outputs);
+  if (out_.linear) out_.plan_bytes += SumsBytes(out_.sizes);
   return std::move(out_);
 }
 

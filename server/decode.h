@@ -4,12 +4,14 @@
 #define ATTND_SERVER_DECODE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/statusor.h"
 #include "attnd/v1/attention.pb.h"
 #include "kernels/plan.h"
 #include "server/encodings.h"
+#include "server/linear_request.h"
 #include "server/reply.h"
 #include "server/request_check.h"
 #include "server/settings.h"
@@ -37,6 +39,8 @@ struct DecodedRequest {
   ReplySizes reply;
   // Configured name, or "inline".
   std::string encoding_name;
+  // Set for kind LINEAR.
+  std::optional<DecodedLinear> linear;
   // What Plan::Make will hold, an upper bound known before it runs, bytes.
   int64_t plan_bytes = 0;
 };

@@ -4,6 +4,8 @@
 
 #include "server/compile_cost.h"
 #include "server/guarded.h"
+#include "server/linear_run.h"
+#include "server/linear_wire.h"
 #include "server/status.h"
 
 namespace attnd::server {
@@ -51,13 +53,23 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
   const auto ticket =
       context_.admission.Reserve(bytes + decoded->plan_bytes, arrival_.tenant);
   if (!ticket.ok()) return ticket.status();
-  const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
-  if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
-  reply_.set_flops(plan->flops());
+  Work work;
+  if (decoded->linear) {
+    const auto run = LinearRun::Make(*decoded);
+    if (!run.ok()) return run.status();
+    const LinearPlan& plan = (*run)->plan();
+    work = WorkOf(plan, bytes);
+    reply_.set_state_bytes(LinearStateBytes(plan.state_shape()));
+  } else {
+    const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
+    if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
+    work = WorkOf(*plan, bytes);
+  }
+  reply_.set_flops(static_cast<int64_t>(work.flops));
   reply_.set_bytes(bytes + decoded->plan_bytes);
   reply_.set_response_bytes(decoded->reply.bytes);
   reply_.set_predicted_seconds(
-      context_.costs.Predict(WorkOf(*plan, bytes), decoded->encoding_name));
+      context_.costs.Predict(work, decoded->encoding_name));
   reply_.set_predicted_wait_seconds(
       context_.admission.PredictWait(arrival_.deadline, arrival_.tenant));
   return absl::OkStatus();

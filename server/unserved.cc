@@ -45,6 +45,20 @@ void CheckOutputs(const v1::AttendRequest& request, Violations& violations) {
              "a value of DType", violations);
 }
 
+void CheckLinear(const v1::AttendRequest& request, Violations& violations) {
+  if (!request.has_linear()) return;
+  if (request.kind() != v1::ATTENTION_KIND_LINEAR) {
+    violations.Add("linear", "expected kind LINEAR beside it");
+  }
+  const v1::LinearOptions& linear = request.linear();
+  CheckRange(v1::LinearOptions::Normaliser_IsValid(linear.normaliser()), true,
+             "linear.normaliser", "a value of Normaliser", violations);
+  CheckRange(v1::LinearOptions::FeatureMap_IsValid(linear.feature_map()), true,
+             "linear.feature_map", "a value of FeatureMap", violations);
+  CheckRange(v1::LinearOptions::InputRule_IsValid(linear.input_rule()), true,
+             "linear.input_rule", "a value of InputRule", violations);
+}
+
 }  // namespace
 
 void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
@@ -52,10 +66,9 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
     CheckRange(request.softcap() > 0 && std::isfinite(request.softcap()), true,
                "softcap", "finite and > 0", violations);
   }
-  CheckRange(v1::AttentionKind_IsValid(request.kind()),
-             request.kind() != v1::ATTENTION_KIND_LINEAR, "kind",
+  CheckRange(v1::AttentionKind_IsValid(request.kind()), true, "kind",
              "a value of AttentionKind", violations);
-  if (request.has_linear()) violations.AddUnserved("linear");
+  CheckLinear(request, violations);
   CheckRange(v1::ComputePrecision_IsValid(request.compute()),
              request.compute() != v1::COMPUTE_PRECISION_BF16, "compute",
              "a value of ComputePrecision", violations);

@@ -397,8 +397,6 @@ TEST_F(DecodeTest, InlineEncodings) {
 TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
   const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
       fields[] = {
-          {"kind", [](auto& r) { r.set_kind(v1::ATTENTION_KIND_LINEAR); }},
-          {"linear", [](auto& r) { r.mutable_linear(); }},
           {"compute",
            [](auto& r) { r.set_compute(v1::COMPUTE_PRECISION_BF16); }},
       };
