@@ -11,6 +11,7 @@
 #include "client/attnctl/commands.h"
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
+#include "client/attnctl/linear_options.h"
 #include "client/attnctl/npy_tensors.h"
 #include "client/attnctl/target_options.h"
 #include "client/duration_text.h"
@@ -43,12 +44,16 @@ Examples
   attnctl attend --query q.npy --key k.npy --value v.npy \
       --query-time t.npy --key-time t.npy --unit ns \
       --encoding rope --causal --past 7d --outputs output,lse --out result
+  attnctl attend --query q2.npy --key k2.npy --value v2.npy \
+      --query-time t2.npy --key-time t2.npy --unit ns \
+      --kind linear --encoding decay --state stream.state --out piece2
   attnctl attend --replay attnctl-mismatch-1.pb --out again)";
 
 struct Arguments {
   TargetOptions target;
   AttendArguments attend;
   std::string replay;
+  LinearArguments linear;
   std::string prefix;
   bool json = false;
   bool real_times = false;  // the request's are float64
@@ -124,6 +129,8 @@ ExitCode WriteAnswer(const v1::AttendResponse& answer,
     absl::Status status = WriteTopKeys(answer.top_k(), arguments);
     if (!status.ok()) return FailedOutput(status);
   }
+  absl::Status state = WriteState(arguments.linear, answer);
+  if (!state.ok()) return FailedOutput(state);
   if (arguments.json) {
     PrintJsonStats(answer.stats());
   } else {
@@ -158,6 +165,8 @@ ExitCode Run(Arguments& arguments) {
   absl::StatusOr<v1::AttendRequest> request = RequestOf(arguments);
   if (!request.ok()) return FailedInput(request.status());
   arguments.real_times = request->key_time().type() == v1::TIME_TYPE_F64;
+  const absl::Status linear = SetLinear(arguments.linear, &*request);
+  if (!linear.ok()) return FailedInput(linear);
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
   const absl::StatusOr<v1::AttendResponse> answer = client->Attend(*request);
@@ -300,6 +309,7 @@ void AddAttendCommand(CLI::App& app, int* exit_code) {
   auto arguments = std::make_shared<Arguments>();
   command->footer(kManual);
   AddArguments(command, arguments.get());
+  AddLinearOptions(command, &arguments->linear);
   AddTargetOptions(command, &arguments->target);
   command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
 }

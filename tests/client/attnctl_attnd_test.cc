@@ -208,6 +208,19 @@ TEST_F(AttnctlWithAttnd, TheExampleProgramSmooths) {
   EXPECT_NEAR(last, (8 + long_ago * older) / (1 + long_ago * weight), 1e-5);
 }
 
+TEST_F(AttnctlWithAttnd, TheExampleProgramScoresAStreamInPieces) {
+  const ProcessResult result =
+      RunProcess(STREAM_PATH, {server_.target(), "300"});
+  ASSERT_EQ(result.exit_code, 0) << result.err;
+  double mean, expected, bytes;
+  ASSERT_EQ(
+      std::sscanf(result.out.c_str(), "%lf %lf %lf", &mean, &expected, &bytes),
+      3)
+      << result.out;
+  EXPECT_NEAR(mean, expected, 2e-5);
+  EXPECT_LT(bytes, 1000);
+}
+
 TEST(Demo, StartsServesPlotsAndStops) {
   const std::string folder = FreshFolder();
   const ProcessResult result = RunProcess(
