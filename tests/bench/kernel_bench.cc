@@ -20,6 +20,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "tests/bench/floor.h"
+#include "tests/bench/linear_bench.h"
 #include "tests/bench/shapes_bench.h"
 #include "tests/bench/workload.h"
 
@@ -164,6 +165,7 @@ void Register() {
 int main(int argc, char** argv) {
   attnd::bench::Register();
   attnd::bench::RegisterShapes();
+  attnd::bench::RegisterLinear();
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::AddCustomContext("instruction_set", attnd::InstructionSet());
