@@ -52,8 +52,9 @@ void CheckRefusal(const absl::Status& status) {
 void Compute(const attnd::v1::AttendRequest& request,
              const DecodedRequest& decoded, const attnd::Plan& plan) {
   ReplyTensors tensors;
-  const attnd::OutputBuffers buffers = tensors.Allocate(
-      request, decoded.sizes, decoded.problem.outputs, decoded.reply);
+  const attnd::OutputBuffers buffers =
+      tensors.Allocate(request, decoded.sizes, decoded.problem.outputs,
+                       decoded.problem.output_dtype, decoded.reply);
   attnd::FillEmptyRows(plan, buffers);
   Require(RunAll(plan, TheWorkspace(), buffers).ok());
   int64_t bytes = 0;
@@ -77,6 +78,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       CheckRefusal(decoded.status());
       continue;
     }
+    // Its units are not those of a plan.
+    if (request.kind() == attnd::v1::ATTENTION_KIND_LINEAR) continue;
     const auto plan = attnd::Plan::Make(decoded->problem);
     if (!plan.ok()) {
       CheckRefusal(FromPlan(plan.status(), decoded->problem));
