@@ -196,6 +196,27 @@ int HeadsOf(const BiasTerm& bias) {
   return 0;
 }
 
+// The head dimension that an absolute part is made for; 0 if any will do.
+int DimOf(const AbsolutePart& part) {
+  if (const auto* table = std::get_if<LearnedTablePart>(&part.kind)) {
+    return table->dim;
+  }
+  if (const auto* time = std::get_if<Time2VecPart>(&part.kind)) {
+    return static_cast<int>(time->frequencies.size());
+  }
+  if (const auto* mtand = std::get_if<MultiTimePart>(&part.kind)) {
+    const size_t width =
+        mtand->embedding.empty() ? 0 : mtand->embedding[0].frequencies.size();
+    return width == 0
+               ? 0
+               : static_cast<int>(mtand->query_projection.size() / width);
+  }
+  if (const auto* hawkes = std::get_if<HawkesPart>(&part.kind)) {
+    return static_cast<int>(hawkes->index_frequencies.size());
+  }
+  return 0;
+}
+
 }  // namespace
 
 NamedEncoding ReadEncoding(const v1::Encoding& encoding,
@@ -225,6 +246,9 @@ EncoderSizes NominalSizes(const EncodingSpec& spec) {
     sizes.head_dim =
         static_cast<int>(std::lround(std::sqrt(spec.basis.size())));
     return sizes;
+  }
+  for (const AbsolutePart& part : spec.absolutes) {
+    if (const int dim = DimOf(part); dim > 0) sizes.head_dim = dim;
   }
   const std::vector<Block>& blocks =
       spec.per_head.empty() ? spec.blocks : spec.per_head.front();

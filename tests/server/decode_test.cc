@@ -394,6 +394,19 @@ TEST_F(DecodeTest, InlineEncodings) {
   ExpectInvalid("inline_encoding.time_unit: required");
 }
 
+// With one axis it is of the class; with more it is listed, but not served.
+TEST_F(DecodeTest, LieReOfSeveralAxesIsNotComputedWrong) {
+  inline_allowed_ = true;
+  v1::Encoding& encoding = *request_.mutable_inline_encoding();
+  encoding.set_time_unit("1s");
+  v1::LieRe& liere = *encoding.mutable_preset()->mutable_liere();
+  liere.set_tile(4);
+  for (double x : {1, 0, 0, 0, 0, 0}) liere.add_generators(x);
+  ExpectAccepted();
+  for (double x : {0, 0, 1, 0, 0, 0}) liere.add_generators(x);
+  ExpectRefused(absl::StatusCode::kUnimplemented, "inline_encoding");
+}
+
 TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
   const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
       fields[] = {
