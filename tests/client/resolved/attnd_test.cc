@@ -3,21 +3,20 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
-#include "client/random.h"
-#include "client/request.h"
 #include "client/resolved/attention.h"
-#include "client/resolved/generator.h"
+#include "client/resolved/probe_request.h"
+#include "client/resolved/verdict.h"
 #include "tests/client/attnd_process.h"
 
 namespace attnd::client::resolved {
 namespace {
 
-constexpr int kDim = 64, kHeads = 4, kKvHeads = 2, kBatch = 2;
+constexpr int kDim = 64, kHeads = 4, kKvHeads = 2, kKeys = 24;
 
 // Times of a request: gaps log-uniform between the two, in units.
 struct Gaps {
@@ -35,172 +34,6 @@ v1::ListEncodingsRequest SizesOf(int dim, int heads, int kv_heads,
   return request;
 }
 
-class RequestBuilder {
- public:
-  RequestBuilder(const v1::ResolvedEncoding& encoding, uint64_t seed)
-      : encoding_(encoding), random_(seed) {
-    for (const v1::ResolvedGenerator& generator : encoding.generators()) {
-      for (const v1::ResolvedBlock& block : generator.blocks()) Look(block);
-    }
-    for (const v1::Bias& bias : encoding.definition().biases()) {
-      gates_ |= bias.has_cumulative_gate() || bias.has_path_integral();
-    }
-  }
-
-  v1::AttendRequest Build(int queries, int keys, const Gaps& gaps) {
-    v1::AttendRequest request;
-    request.set_encoding(encoding_.name());
-    *request.mutable_query() = Normal({kBatch, kHeads, queries, kDim});
-    *request.mutable_key() = Normal({kBatch, kKvHeads, keys, kDim});
-    *request.mutable_value() = Normal({kBatch, kKvHeads, keys, 8});
-    *request.mutable_query_time() = Times(queries, gaps);
-    *request.mutable_key_time() = Times(keys, gaps);
-    if (clock_channels_ > 0) {
-      *request.mutable_query_clock() = Clock(queries);
-      *request.mutable_key_clock() = Clock(keys);
-    }
-    if (gates_) {
-      v1::Tensor gates = Uniform({kBatch, kHeads, keys}, -0.5, 0);
-      *request.mutable_gates() = gates;
-    }
-    if (encoding_.causal_only()) {
-      request.mutable_mask()->set_causal(v1::CAUSALITY_TIME);
-    }
-    for (v1::Output output : {v1::OUTPUT_OUTPUT, v1::OUTPUT_LSE,
-                              v1::OUTPUT_SCORES, v1::OUTPUT_WEIGHTS}) {
-      request.add_outputs(output);
-    }
-    return request;
-  }
-
- private:
-  template <typename Message>
-  void LookAtDrive(const Message& drive) {
-    if (drive.clock() == v1::CLOCK_REQUEST) {
-      clock_channels_ = std::max(clock_channels_, drive.clock_channel() + 1);
-    } else {
-      coordinates_ = std::max(coordinates_, drive.coordinate() + 1);
-    }
-  }
-
-  void Look(const v1::ResolvedBlock& block) {
-    LookAtDrive(block);
-    if (block.has_decay_drive()) LookAtDrive(block.decay_drive());
-    for (const v1::ResolvedTerm& term : block.further()) LookAtDrive(term);
-  }
-
-  template <typename Draw>
-  v1::Tensor Filled(const std::vector<int64_t>& shape, const Draw& draw) {
-    int64_t count = 1;
-    for (int64_t extent : shape) count *= extent;
-    std::vector<double> values(count);
-    for (double& x : values) x = draw();
-    return *MakeTensor(values, shape);
-  }
-  v1::Tensor Normal(const std::vector<int64_t>& shape) {
-    return Filled(shape, [&] { return random_.Normal(); });
-  }
-  v1::Tensor Uniform(const std::vector<int64_t>& shape, double low,
-                     double high) {
-    return Filled(shape,
-                  [&] { return low + (high - low) * random_.Uniform(); });
-  }
-
-  // Increasing, so that decays along it are decays.
-  v1::Tensor Clock(int rows) {
-    std::vector<double> values;
-    for (int h = 0; h < kBatch * kKvHeads; ++h) {
-      std::vector<double> at(clock_channels_, 0.0);
-      for (int i = 0; i < rows; ++i) {
-        for (double& x : at) {
-          values.push_back(x);
-          // f32 without rounding.
-          x += static_cast<double>(random_.Below(256)) / 256;
-        }
-      }
-    }
-    return *MakeTensor(values, {kBatch, kKvHeads, rows, clock_channels_});
-  }
-
-  // Sorted within an item, with ties; nanoseconds from a day of 2023 on, or
-  // positions.
-  v1::TimeAxis Times(int rows, const Gaps& gaps) {
-    const bool positions = encoding_.unit_nanoseconds() == 0;
-    const double unit = positions ? 1 : encoding_.unit_nanoseconds();
-    std::vector<int64_t> ticks;
-    for (int b = 0; b < kBatch; ++b) {
-      std::vector<int64_t> at(coordinates_,
-                              positions ? 0 : 1'700'000'000'000'000'000);
-      for (int i = 0; i < rows; ++i) {
-        for (int64_t& t : at) {
-          ticks.push_back(t);
-          const double share = random_.Uniform();
-          const double gap = unit * gaps.shortest *
-                             std::pow(gaps.longest / gaps.shortest, share);
-          t += static_cast<int64_t>(std::min(gap, 1e17));
-        }
-      }
-    }
-    std::vector<int64_t> shape = {kBatch, rows};
-    if (coordinates_ > 1) shape.push_back(coordinates_);
-    return *MakeTimeAxis(
-        ticks, positions ? v1::TICK_UNIT_POSITIONS : v1::TICK_UNIT_NANOSECONDS,
-        shape, coordinates_);
-  }
-
-  const v1::ResolvedEncoding& encoding_;
-  Random random_;
-  int coordinates_ = 1, clock_channels_ = 0;
-  bool gates_ = false;
-};
-
-// Largest error of what a response holds, as a share of its bound.
-struct Worst {
-  double output = 0, lse = 0, scores = 0, weights = 0;
-};
-
-double Share(double got, double expected, double bound) {
-  if (got == expected) return 0;
-  const double share = std::abs(got - expected) / bound;
-  return std::isnan(share) ? HUGE_VAL : share;
-}
-
-Worst Compare(const v1::AttendResponse& response, const Answer& answer,
-              double condition) {
-  const std::vector<float> output = *ToFloats(response.output());
-  const std::vector<float> lse = *ToFloats(response.lse());
-  const std::vector<float> scores = *ToFloats(response.scores());
-  const std::vector<float> weights = *ToFloats(response.weights());
-  Worst worst;
-  for (size_t r = 0; r < answer.lse.size(); ++r) {
-    const auto row = static_cast<int64_t>(r);
-    const double logit = condition * LogitBound(answer, row);
-    const double score = condition * ScoreBound(answer, row);
-    worst.lse = std::max(worst.lse, Share(lse[r], answer.lse[r], score));
-    for (int64_t c = row * answer.channels; c < (row + 1) * answer.channels;
-         ++c) {
-      worst.output =
-          std::max(worst.output, Share(output[c], answer.output[c],
-                                       condition * OutputBound(answer, row)));
-    }
-    for (int64_t j = row * answer.keys; j < (row + 1) * answer.keys; ++j) {
-      worst.scores =
-          std::max(worst.scores, Share(scores[j], answer.scores[j], score));
-      worst.weights =
-          std::max(worst.weights, Share(weights[j], answer.weights[j], logit));
-    }
-  }
-  return worst;
-}
-
-double ConditionOf(const v1::ResolvedEncoding& encoding) {
-  double condition = 1;
-  for (const v1::ResolvedGenerator& generator : encoding.generators()) {
-    condition = std::max(condition, generator.condition());
-  }
-  return condition;
-}
-
 class ResolvedAttnd : public ::testing::Test {
  protected:
   v1::ResolvedEncoding Show(const std::string& name,
@@ -211,19 +44,20 @@ class ResolvedAttnd : public ::testing::Test {
     return list.ok() ? list->encodings(0) : v1::ResolvedEncoding();
   }
 
-  void Judge(const v1::ResolvedEncoding& encoding,
-             const v1::AttendRequest& request, const std::string& what) {
+  void Expect(const v1::ResolvedEncoding& encoding,
+              const v1::AttendRequest& request, const std::string& what) {
     SCOPED_TRACE(absl::StrCat(encoding.name(), ", ", what));
     const auto response = client_.Attend(request);
     ASSERT_TRUE(response.ok()) << response.status();
     const v1::ResolvedEncoding* one = &encoding;
     const auto answer = Attention(request, absl::MakeConstSpan(&one, 1));
     ASSERT_TRUE(answer.ok()) << answer.status();
-    const Worst worst = Compare(*response, *answer, ConditionOf(encoding));
-    EXPECT_LE(worst.output, 1);
-    EXPECT_LE(worst.lse, 1);
-    EXPECT_LE(worst.scores, 1);
-    EXPECT_LE(worst.weights, 1);
+    const auto verdict = Judge(*response, *answer, ConditionOf(encoding));
+    ASSERT_TRUE(verdict.ok()) << verdict.status();
+    EXPECT_LE(verdict->output, 1);
+    EXPECT_LE(verdict->lse, 1);
+    EXPECT_LE(verdict->scores, 1);
+    EXPECT_LE(verdict->weights, 1);
   }
 
   AttndProcess server_{"deploy/encodings.yaml"};
@@ -231,23 +65,68 @@ class ResolvedAttnd : public ::testing::Test {
 };
 
 TEST_F(ResolvedAttnd, EveryFamilyKeepsTheAccuracyContract) {
-  const auto list = client_.ListEncodings(SizesOf(kDim, kHeads, kKvHeads, 24));
+  const auto list = client_.ListEncodings();
   ASSERT_TRUE(list.ok()) << list.status();
-  uint64_t seed = 0;
-  for (const v1::ResolvedEncoding& encoding : list->encodings()) {
-    ASSERT_EQ(encoding.misfit(), "") << encoding.name();
+  Probe probe = {.batch = 2,
+                 .heads = kHeads,
+                 .kv_heads = kKvHeads,
+                 .queries = 20,
+                 .keys = kKeys};
+  for (const v1::ResolvedEncoding& listed : list->encodings()) {
+    const v1::ResolvedEncoding encoding = Show(
+        listed.name(), SizesOf(listed.head_dim(), kHeads, kKvHeads, kKeys));
     for (const Gaps& gaps :
          {Gaps{"a unit apart", 0.5, 2}, Gaps{"six decades", 1e-3, 1e3},
           Gaps{"up to years", 1e-9, 1e9}}) {
-      RequestBuilder builder(encoding, ++seed);
-      v1::AttendRequest request = builder.Build(20, 24, gaps);
-      Judge(encoding, request, gaps.name);
+      ++probe.seed;
+      probe.shortest_gap = gaps.shortest;
+      probe.longest_gap = gaps.longest;
+      v1::AttendRequest request = MakeProbe(encoding, probe);
+      Expect(encoding, request, gaps.name);
       if (!encoding.causal_only()) continue;
       request.clear_mask();
       request.set_two_sided(v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
-      Judge(encoding, request, absl::StrCat(gaps.name, ", two-sided"));
+      Expect(encoding, request, absl::StrCat(gaps.name, ", two-sided"));
     }
   }
+}
+
+// The frequency of each plane, in order.
+std::vector<double> Frequencies(const v1::ResolvedEncoding& encoding) {
+  std::vector<double> frequencies;
+  for (const v1::ResolvedBlock& block : encoding.generators(0).blocks()) {
+    if (block.frequency() != 0) frequencies.push_back(block.frequency());
+  }
+  return frequencies;
+}
+
+// Published frequencies, computed elsewhere to the digits shown.
+TEST_F(ResolvedAttnd, FrequenciesAreThePublishedOnes) {
+  const auto at = [&](const char* name, int dim) {
+    return Frequencies(Show(name, SizesOf(dim, 1, 1)));
+  };
+  const std::vector<double> yarn = at("rope_yarn", 128);
+  EXPECT_NEAR(yarn[20], .0562341325, 1e-10);
+  EXPECT_NEAR(yarn[30], .00948851788, 1e-11);
+  EXPECT_NEAR(yarn[40], .0013378867, 1e-10);
+  EXPECT_NEAR(yarn[45], .000429402589, 1e-12);
+  EXPECT_NEAR(yarn[63], 2.88695496e-5, 1e-13);
+  const double amplitude =
+      Show("rope_yarn", SizesOf(128, 1, 1)).generators(0).blocks(0).amplitude();
+  EXPECT_NEAR(amplitude, 1.138629436111989 * 1.138629436111989, 1e-14);
+  const std::vector<double> llama = at("rope_llama3", 128);
+  EXPECT_NEAR(llama[25], .00594073038, 1e-11);
+  EXPECT_NEAR(llama[28], .00321144599, 1e-11);
+  EXPECT_NEAR(llama[29], .00216657076, 1e-11);
+  EXPECT_NEAR(llama[30], .00137189357, 1e-11);
+  EXPECT_NEAR(llama[31], .000856751413, 1e-12);
+  EXPECT_NEAR(llama[33], .00031269375, 1e-11);
+  EXPECT_NEAR(llama[35], 9.55621235e-5, 1e-13);
+  EXPECT_NEAR(llama[63], 3.06892599e-7, 1e-15);
+  EXPECT_EQ(at("hugging_face", 128), llama);
+  const std::vector<double> ntk = at("rope_ntk", 128);
+  EXPECT_NEAR(ntk[1], std::pow(40889.94243248622, -1.0 / 64), 1e-14);
+  EXPECT_EQ(at("rope_proportional", 512).size(), 64u);
 }
 
 }  // namespace
