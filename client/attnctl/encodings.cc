@@ -5,33 +5,55 @@
 #include <iostream>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
-#include "absl/strings/str_join.h"
 #include "client/attnctl/commands.h"
+#include "client/attnctl/encodings_text.h"
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
+#include "client/files.h"
+#include "client/show/encoding_plot.h"
+#include "client/show/residuals.h"
 
 namespace attnd::client {
 namespace {
 
 constexpr char kManual[] = R"(
-Lists the encodings of the server's configuration, or shows one with its
-resolved numbers: frequencies, rates and slopes after presets and defaults were
-filled in, for the head dimension and head counts given.
+Lists the encodings of the server's configuration; shows one with its resolved
+numbers (frequencies, rates and slopes after presets and defaults were filled
+in, for the head dimension and head counts given) and draws it; or checks that
+it keeps what its class promises.
+
+show  Prints class, properties, effective horizon per head and every block.
+      --svg draws what it does over the lag: the kernel A(D) and the bias(D),
+      the orbits of rotation planes, and absolute parts as a map of position
+      and dimension.
+check Computes from the resolved numbers the residuals of A(0) = I, of the
+      group law A(a) A(b) = A(a+b) and of the norm, and asks the server for two
+      answers: one that a shift of all times must not change, and one that is
+      computed here again in double precision.
+
+The horizon is the lag, in units, at which a head's kernel or its weights have
+fallen to 1/e.
 
 Exit codes
   0  done
-  1  the server does not know that encoding
+  1  the server does not know that encoding; check: something is off
   2  the server was not reached
   4  wrong arguments
+  5  the picture could not be written
 
 Examples
   attnctl encodings
   attnctl encodings show rope --dim 128
-  attnctl encodings show alibi --heads 12 --json)";
+  attnctl encodings show alibi --heads 12 --json
+  attnctl encodings show jordan --svg jordan.svg --head 0,5 --span 100
+  attnctl encodings check jordan)";
+
+// What `check` sends.
+constexpr int64_t kCheckedKeys = 16;
 
 struct EncodingsArguments {
   TargetOptions target;
@@ -40,63 +62,11 @@ struct EncodingsArguments {
   int head_dim = 0;
   int query_heads = 0;
   int kv_heads = 0;
+  int64_t length = 0;
   bool json = false;
+  std::string svg;
+  EncodingPlotOptions plot;
 };
-
-std::string Properties(const v1::ResolvedEncoding& encoding) {
-  std::vector<std::string> properties;
-  if (encoding.relative()) properties.push_back("relative");
-  properties.push_back(encoding.causal_only() ? "causal only" : "two-sided");
-  if (!encoding.bounded()) properties.push_back("unbounded");
-  return absl::StrJoin(properties, ", ");
-}
-
-void PrintList(const v1::ListEncodingsResponse& list) {
-  size_t width = 4;
-  for (const v1::ResolvedEncoding& encoding : list.encodings()) {
-    width = std::max(width, encoding.name().size());
-  }
-  std::cout << absl::StrFormat("%-*s  %-10s  %s\n", width, "NAME", "TIME UNIT",
-                               "WHAT");
-  for (const v1::ResolvedEncoding& encoding : list.encodings()) {
-    const std::string& unit = encoding.definition().time_unit();
-    std::cout << absl::StrFormat("%-*s  %-10s  %s\n", width, encoding.name(),
-                                 unit.empty() ? "-" : unit, encoding.summary());
-  }
-}
-
-std::string BlockText(const v1::ResolvedBlock& block) {
-  std::string text = absl::StrFormat("%-15s channels %s", block.kind(),
-                                     absl::StrJoin(block.channels(), ","));
-  if (block.frequency() != 0) {
-    absl::StrAppendFormat(&text, "  frequency %.6g rad per unit",
-                          block.frequency());
-  }
-  if (block.rate() != 0) {
-    absl::StrAppendFormat(&text, "  rate %.6g per unit", block.rate());
-  }
-  return text;
-}
-
-void PrintOne(const v1::ResolvedEncoding& encoding) {
-  std::cout << absl::StrFormat(
-      "name        %s\nwhat        %s\ntime unit   %s\nproperties  %s\n"
-      "hash        %s\nhead dim    %d\n",
-      encoding.name(), encoding.summary(), encoding.definition().time_unit(),
-      Properties(encoding), encoding.hash(), encoding.head_dim());
-  if (!encoding.alibi_slopes().empty()) {
-    std::cout << "slopes      " << absl::StrJoin(encoding.alibi_slopes(), " ")
-              << " per unit\n";
-  }
-  for (int head = 0; head < encoding.generators_size(); ++head) {
-    std::cout << (encoding.generators_size() == 1
-                      ? std::string("blocks, all heads alike\n")
-                      : absl::StrCat("blocks of kv head ", head, "\n"));
-    for (const v1::ResolvedBlock& block : encoding.generators(head).blocks()) {
-      std::cout << "  " << BlockText(block) << "\n";
-    }
-  }
-}
 
 ExitCode PrintJson(const google::protobuf::Message& message) {
   google::protobuf::util::JsonPrintOptions options;
@@ -113,31 +83,69 @@ ExitCode PrintJson(const google::protobuf::Message& message) {
   return kDone;
 }
 
-ExitCode Run(const EncodingsArguments& arguments) {
-  const bool show = arguments.action == "show";
-  if (show == arguments.name.empty()) {
-    return FailedInput(absl::InvalidArgumentError(
-        "expected: encodings, encodings list, or encodings show NAME"));
+ExitCode Show(const EncodingsArguments& arguments,
+              const v1::ResolvedEncoding& encoding) {
+  if (!arguments.svg.empty()) {
+    const auto picture = PlotEncoding(encoding, arguments.plot);
+    if (!picture.ok()) return FailedInput(picture.status());
+    absl::Status written = WriteFile(arguments.svg, *picture);
+    if (!written.ok()) return FailedOutput(written);
+    if (arguments.svg == "-") return kDone;
   }
-  absl::StatusOr<Client> client = MakeClient(arguments.target);
-  if (!client.ok()) return FailedInput(client.status());
+  if (arguments.json) return PrintJson(encoding);
+  std::cout << ShowText(encoding);
+  return kDone;
+}
+
+ExitCode Check(const Client& client, const v1::ResolvedEncoding& encoding) {
+  auto residuals = KernelResiduals(encoding);
+  if (!residuals.ok()) return FailedInput(residuals.status());
+  const auto answers = ServerResiduals(encoding, client, {});
+  if (!answers.ok()) return FailedCall(answers.status());
+  residuals->insert(residuals->end(), answers->begin(), answers->end());
+  std::cout << ResidualsText(*residuals);
+  const bool ok = std::all_of(residuals->begin(), residuals->end(),
+                              [](const Residual& r) { return r.ok(); });
+  return ok ? kDone : kRefused;
+}
+
+v1::ListEncodingsRequest RequestOf(const EncodingsArguments& arguments) {
   v1::ListEncodingsRequest request;
-  if (show) request.add_names(arguments.name);
+  if (!arguments.name.empty()) request.add_names(arguments.name);
   request.set_head_dim(arguments.head_dim);
   request.set_query_heads(arguments.query_heads);
   request.set_kv_heads(arguments.kv_heads);
-  const absl::StatusOr<v1::ListEncodingsResponse> list =
-      client->ListEncodings(request);
-  if (!list.ok()) return FailedCall(list.status());
-  if (show && list->encodings_size() != 1) {
+  request.set_length(arguments.action == "check" ? kCheckedKeys
+                                                 : arguments.length);
+  return request;
+}
+
+ExitCode Run(const EncodingsArguments& arguments) {
+  const bool list = arguments.action == "list";
+  if (list != arguments.name.empty()) {
+    return FailedInput(absl::InvalidArgumentError(
+        "expected: encodings, encodings list, encodings show NAME, or "
+        "encodings check NAME"));
+  }
+  if (arguments.action != "show" && !arguments.svg.empty()) {
+    return FailedInput(absl::InvalidArgumentError("--svg: only with show"));
+  }
+  absl::StatusOr<Client> client = MakeClient(arguments.target);
+  if (!client.ok()) return FailedInput(client.status());
+  const absl::StatusOr<v1::ListEncodingsResponse> reply =
+      client->ListEncodings(RequestOf(arguments));
+  if (!reply.ok()) return FailedCall(reply.status());
+  if (list) {
+    if (arguments.json) return PrintJson(*reply);
+    std::cout << ListText(*reply);
+    return kDone;
+  }
+  if (reply->encodings_size() != 1) {
     return FailedCall(
         absl::NotFoundError(absl::StrCat("encoding '", arguments.name, "'")));
   }
-  if (arguments.json) {
-    return show ? PrintJson(list->encodings(0)) : PrintJson(*list);
-  }
-  show ? PrintOne(list->encodings(0)) : PrintList(*list);
-  return kDone;
+  return arguments.action == "show" ? Show(arguments, reply->encodings(0))
+                                    : Check(*client, reply->encodings(0));
 }
 
 }  // namespace
@@ -147,15 +155,25 @@ void AddEncodingsCommand(CLI::App& app, int* exit_code) {
       app.add_subcommand("encodings", "Which time encodings are there?");
   auto arguments = std::make_shared<EncodingsArguments>();
   command->footer(kManual);
-  command->add_option("action", arguments->action, "list or show")
-      ->check(CLI::IsMember({"list", "show"}).description(""))
+  command->add_option("action", arguments->action, "list, show or check")
+      ->check(CLI::IsMember({"list", "show", "check"}).description(""))
       ->capture_default_str();
-  command->add_option("name", arguments->name, "Encoding to show");
+  command->add_option("name", arguments->name, "Encoding to show or check");
   command->add_option("--dim", arguments->head_dim,
                       "Head dimension to resolve for; default: the server's");
   command->add_option("--heads", arguments->query_heads, "Query heads");
   command->add_option("--kv-heads", arguments->kv_heads, "Key/value heads");
+  command->add_option("--length", arguments->length,
+                      "Keys of an item, where numbers depend on it");
   command->add_flag("--json", arguments->json, "Print JSON");
+  command->add_option("--svg", arguments->svg,
+                      "Write a picture to this file; - is standard output");
+  command
+      ->add_option("--head", arguments->plot.heads,
+                   "Query heads to draw; default: up to four of them")
+      ->delimiter(',');
+  command->add_option("--span", arguments->plot.span,
+                      "Units of lag to draw; default: what the encoding says");
   AddTargetOptions(command, &arguments->target);
   command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
 }

@@ -8,7 +8,8 @@ enum ExitCode : int {
   // Done. health: SERVING.
   kDone = 0,
   // The service refused the request. health: any other state. load: a service
-  // level was missed. compare: worse than tolerated.
+  // level was missed. compare: worse than tolerated. encodings
+  // check: something is off.
   kRefused = 1,
   // The service was not reached, or not in time. load: answers were wrong.
   kUnreachable = 2,

@@ -117,6 +117,9 @@ absl::StatusOr<int> FindColumn(const CsvTable& table, absl::string_view name) {
   }
   size_t width = table.header.size();
   if (width == 0 && !table.rows.empty()) width = table.rows[0].fields.size();
+  if (width == 0) {
+    return absl::InvalidArgumentError("the file is empty, expected a table");
+  }
   int number = 0;
   if (absl::SimpleAtoi(name, &number) && number >= 1 &&
       static_cast<size_t>(number) <= width) {

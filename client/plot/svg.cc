@@ -92,6 +92,21 @@ void Svg::Dots(absl::Span<const SvgPoint> points, absl::string_view color,
   absl::StrAppend(&body_, "\"/>\n");
 }
 
+void Svg::Cells(absl::Span<const SvgPoint> middles, double width, double height,
+                absl::string_view color) {
+  if (middles.empty()) return;
+  // Thick lines: a fourth of the bytes of rectangles.
+  absl::StrAppendFormat(&body_,
+                        "<path fill=\"none\" stroke=\"%s\" "
+                        "stroke-width=\"%.2f\" d=\"",
+                        color, height);
+  for (SvgPoint middle : middles) {
+    absl::StrAppendFormat(&body_, "M%sh%.1f",
+                          At({middle.x - width / 2, middle.y}), width);
+  }
+  absl::StrAppend(&body_, "\"/>\n");
+}
+
 void Svg::Text(SvgPoint at, absl::string_view text, const SvgText& style) {
   absl::StrAppendFormat(
       &body_,

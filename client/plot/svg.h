@@ -53,6 +53,9 @@ class Svg {
             double width, absl::string_view dash = "");
   void Dots(absl::Span<const SvgPoint> points, absl::string_view color,
             double diameter);
+  // Upright rectangles of one size around their middles.
+  void Cells(absl::Span<const SvgPoint> middles, double width, double height,
+             absl::string_view color);
   void Text(SvgPoint at, absl::string_view text, const SvgText& style = {});
 
   // Shapes between the two are cut off at the rectangle.

@@ -65,6 +65,19 @@ TEST_F(AttnctlWithAttnd, ListsTheExampleEncodings) {
   }
 }
 
+TEST_F(AttnctlWithAttnd, EveryExampleEncodingKeepsItsWordAndIsDrawn) {
+  const std::string picture = FreshFolder() + "encoding.svg";
+  for (const char* name : {"nope", "rope", "alibi", "co2", "co2_level"}) {
+    const ProcessResult check = Run({"encodings", "check", name});
+    EXPECT_EQ(check.exit_code, 0) << name << "\n" << check.out << check.err;
+    const ProcessResult show =
+        Run({"encodings", "show", name, "--svg", picture});
+    EXPECT_EQ(show.exit_code, 0) << name << show.err;
+    EXPECT_THAT(show.out, HasSubstr("relative")) << name;
+    EXPECT_THAT(ReadFile(picture).value(), ::testing::EndsWith("</svg>\n"));
+  }
+}
+
 TEST_F(AttnctlWithAttnd, HealthFollowsTheServer) {
   EXPECT_EQ(Run({"health"}).exit_code, 0);
   EXPECT_EQ(Run({"health", "--service", "attnd.v1.AttentionScoring"}).exit_code,

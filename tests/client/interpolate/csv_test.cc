@@ -61,6 +61,13 @@ TEST(Csv, AnEmptyFileIsAnEmptyTable) {
   EXPECT_TRUE(table->rows.empty());
 }
 
+TEST(FindColumn, AnEmptyFileIsCalledEmpty) {
+  const auto table = ParseCsv("", {});
+  ASSERT_TRUE(table.ok());
+  EXPECT_THAT(std::string(FindColumn(*table, "1").status().message()),
+              ::testing::HasSubstr("empty"));
+}
+
 TEST(FindColumn, NamesWinOverNumbers) {
   const auto table = ParseCsv("2,b\n1,1\n");
   EXPECT_EQ(FindColumn(*table, "2").value(), 0);

@@ -1,0 +1,190 @@
+#include "client/show/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "client/resolved/bias.h"
+#include "client/resolved/generator.h"
+
+namespace attnd::client {
+namespace {
+
+constexpr int kPoints = 480;
+// Per point: enough to blur what turns faster than the axis shows.
+constexpr int kSamples = 8;
+constexpr int kMostBlocks = 5;
+
+// `most` of `count` things, the first and the last among them.
+std::vector<int> Spread(int count, int most) {
+  std::vector<int> chosen;
+  const int n = std::min(count, most);
+  for (int i = 0; i < n; ++i) {
+    chosen.push_back(n == 1 ? 0 : i * (count - 1) / (n - 1));
+  }
+  return chosen;
+}
+
+// The lag at a place of the axis, in points.
+double LagAt(const PlotAxis& lags, double point) {
+  return lags.At(point / kPoints);
+}
+
+template <typename F>
+std::vector<ChartPoint> Sample(const PlotAxis& lags, const F& value) {
+  std::vector<ChartPoint> points;
+  for (int p = 0; p < kPoints; ++p) {
+    double sum = 0;
+    for (int s = 0; s < kSamples; ++s) {
+      sum += value(LagAt(lags, p + (s + 0.5) / kSamples));
+    }
+    points.push_back({LagAt(lags, p + 0.5), sum / kSamples});
+  }
+  return points;
+}
+
+std::vector<v1::ResolvedBlock> TimedBlocks(
+    const v1::ResolvedGenerator& generator) {
+  std::vector<v1::ResolvedBlock> blocks;
+  for (const v1::ResolvedBlock& block : generator.blocks()) {
+    if (block.kind() != "identity") blocks.push_back(block);
+  }
+  return blocks;
+}
+
+// A generator of one block alone, in its own basis.
+absl::StatusOr<resolved::Generator> Alone(
+    const v1::ResolvedGenerator& generator, v1::ResolvedBlock block) {
+  v1::ResolvedGenerator alone;
+  for (int c = 0; c < block.channels_size(); ++c) block.set_channels(c, c);
+  *alone.add_blocks() = block;
+  alone.set_averaged(generator.averaged());
+  return resolved::Generator::Make(alone, block.channels_size());
+}
+
+std::string LabelOf(const v1::ResolvedBlock& block) {
+  std::string label = block.kind();
+  std::replace(label.begin(), label.end(), '_', ' ');
+  if (block.frequency() != 0) {
+    absl::StrAppendFormat(&label, ", period %.3g",
+                          2 * std::numbers::pi / std::abs(block.frequency()));
+  }
+  if (block.rate() != 0) {
+    absl::StrAppendFormat(&label, ", 1/rate %.3g", 1 / block.rate());
+  }
+  return label;
+}
+
+// What one point of the axis covers, at most, before a block turns too far.
+bool Resolves(const PlotAxis& lags, int point, double frequency) {
+  const double cell = LagAt(lags, point + 1) - LagAt(lags, point);
+  return std::abs(frequency) * cell < 1;
+}
+
+absl::Status AddBlockCurves(const v1::ResolvedGenerator& generator,
+                            const v1::ResolvedBlock& block,
+                            const PlotAxis& lags, std::vector<Curve>& curves) {
+  const auto alone = Alone(generator, block);
+  if (!alone.ok()) return alone.status();
+  const auto add = [&](const std::string& label, int row, int column) {
+    Curve curve{label, Sample(lags, [&](double lag) {
+                  return alone->At(lag)(row, column);
+                })};
+    int visible = 0;
+    while (visible < kPoints && Resolves(lags, visible, block.frequency())) {
+      ++visible;
+    }
+    curve.points.resize(visible);
+    curves.push_back(std::move(curve));
+  };
+  add(LabelOf(block), 0, 0);
+  const int jets = block.size();
+  if (jets > 1 && block.coupling() != 0) {
+    const int pair = block.kind() == "complex_jordan" ? 2 : 1;
+    add(absl::StrCat("coupling of its jets 0 and ", jets - 1), 0,
+        pair * (jets - 1));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<std::vector<Curve>> KernelCurves(
+    const v1::ResolvedEncoding& encoding, int kv_head, const PlotAxis& lags) {
+  const v1::ResolvedGenerator& resolved =
+      encoding.generators(encoding.generators_size() == 1 ? 0 : kv_head);
+  const auto generator =
+      resolved::Generator::Make(resolved, encoding.head_dim());
+  if (!generator.ok()) return generator.status();
+  std::vector<Curve> curves;
+  curves.push_back({"mean over channels", Sample(lags, [&](double lag) {
+                      const resolved::Matrix a = generator->At(lag);
+                      double trace = 0;
+                      for (int c = 0; c < a.size; ++c) trace += a(c, c);
+                      return trace / a.size;
+                    })});
+  const std::vector<v1::ResolvedBlock> blocks = TimedBlocks(resolved);
+  for (int b : Spread(static_cast<int>(blocks.size()), kMostBlocks)) {
+    absl::Status status = AddBlockCurves(resolved, blocks[b], lags, curves);
+    if (!status.ok()) return status;
+  }
+  return curves;
+}
+
+std::vector<Curve> BiasCurves(const v1::ResolvedEncoding& encoding,
+                              const std::vector<int>& heads,
+                              const PlotAxis& lags) {
+  std::vector<Curve> curves;
+  for (int head : heads) {
+    const auto bias = [&](double lag) {
+      return resolved::LagBias(encoding, head, HeadsOf(encoding), {lag, 0},
+                               lag);
+    };
+    Curve curve{absl::StrCat("head ", head),
+                Sample(lags, [&](double lag) { return bias(lag).value; })};
+    const bool any = std::any_of(curve.points.begin(), curve.points.end(),
+                                 [](const ChartPoint& p) { return p.y != 0; });
+    if (any) curves.push_back(std::move(curve));
+  }
+  return curves;
+}
+
+absl::StatusOr<std::vector<Orbit>> Orbits(const v1::ResolvedEncoding& encoding,
+                                          int kv_head, int most) {
+  const v1::ResolvedGenerator& generator =
+      encoding.generators(encoding.generators_size() == 1 ? 0 : kv_head);
+  std::vector<v1::ResolvedBlock> planes;
+  for (const v1::ResolvedBlock& block : TimedBlocks(generator)) {
+    if (block.frequency() != 0) planes.push_back(block);
+  }
+  std::vector<Orbit> orbits;
+  for (int p : Spread(static_cast<int>(planes.size()), most)) {
+    const v1::ResolvedBlock& plane = planes[p];
+    const auto alone = Alone(generator, plane);
+    if (!alone.ok()) return alone.status();
+    const auto at = [&](double lag) {
+      const resolved::Matrix a = alone->At(lag);
+      return ChartPoint{a(0, 0), a(1, 0)};
+    };
+    const double period = 2 * std::numbers::pi / std::abs(plane.frequency());
+    const double end =
+        plane.rate() == 0
+            ? period
+            : std::max(period, std::min(4 / plane.rate(), 12 * period));
+    Orbit orbit{LabelOf(plane), {}, {}};
+    for (int n = 0; n <= kPoints; ++n) {
+      orbit.path.push_back(at(end * n / kPoints));
+    }
+    for (int n = 0; n <= 16; ++n) orbit.steps.push_back(at(n));
+    orbits.push_back(std::move(orbit));
+  }
+  return orbits;
+}
+
+int HeadsOf(const v1::ResolvedEncoding& encoding) {
+  return std::max(1, encoding.effective_horizon_size());
+}
+
+}  // namespace attnd::client

@@ -1,0 +1,28 @@
+// A picture of an encoding.
+#ifndef ATTND_CLIENT_SHOW_ENCODING_PLOT_H_
+#define ATTND_CLIENT_SHOW_ENCODING_PLOT_H_
+
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "attnd/v1/encoding.pb.h"
+
+namespace attnd::client {
+
+struct EncodingPlotOptions {
+  // Query heads to show; empty = up to four of them.
+  std::vector<int> heads = {};
+  // Units of lag (of time, for absolute parts); 0 = what the encoding suggests.
+  double span = 0;
+};
+
+// As SVG: the kernel A(D) of the first of the heads and the biases of all, over
+// the lag; the orbits of rotation planes; absolute parts as a map of position
+// and dimension. INVALID_ARGUMENT for heads that the encoding has not.
+absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
+                                         const EncodingPlotOptions& options);
+
+}  // namespace attnd::client
+
+#endif  // ATTND_CLIENT_SHOW_ENCODING_PLOT_H_
