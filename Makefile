@@ -6,6 +6,8 @@
 #   CTEST_ARGS=...   more for ctest, for example CTEST_ARGS="-R Visibility"
 #   BENCH_ARGS=...   more for kernel_bench, for example --benchmark_filter=rope
 #   FUZZ_SECONDS=n   per fuzzer (default 60)
+#   PROOF=name       only the scenarios whose name holds it
+#   PROOF_SECONDS=n  per load scenario (default 30)
 #   LINT_ALL=1       clang-tidy on all files, not only on the changed ones
 #   IMAGE=name       tag of the image (default attnd:dev)
 #   IMAGE_ARGS=...   more for the engine, for example "--build-arg BASE=..."
@@ -18,6 +20,7 @@ SHELL := bash
 
 JOBS ?= $(shell nproc)
 FUZZ_SECONDS ?= 60
+PROOF_SECONDS ?= 30
 IMAGE ?= attnd:dev
 
 INSTALL := deploy/install-packages.sh
@@ -67,6 +70,22 @@ bench: ## kernels to build/bench/kernel.json, transport to transport.json
 	$(RELEASE)/kernel_bench --benchmark_out=build/bench/kernel.json \
 	  --benchmark_out_format=json --benchmark_counters_tabular=true $(BENCH_ARGS)
 	$(RELEASE)/transport_bench | tee build/bench/transport.json
+
+.PHONY: proof soak
+proof: ## what is promised under load and faults, as figures (PROOF=name: one)
+	@$(INSTALL) build test
+	cmake --preset release -DATTND_TESTS=ON --log-level=WARNING
+	cmake --build $(RELEASE) -j $(JOBS) --target proof_test transport_bench
+	ATTND_PROOF_SECONDS=$(PROOF_SECONDS) $(RELEASE)/test-bin/proof_test \
+	  --gtest_brief=1 --gtest_filter='*$(PROOF)*-*Soak'
+	[ -n "$(PROOF)" ] || $(RELEASE)/transport_bench
+
+soak: ## 20 minutes of mixed sizes at 70 % load
+	@$(INSTALL) build test
+	cmake --preset release -DATTND_TESTS=ON --log-level=WARNING
+	cmake --build $(RELEASE) -j $(JOBS) --target proof_test
+	ATTND_PROOF_SECONDS=1200 $(RELEASE)/test-bin/proof_test \
+	  --gtest_filter=*Soak
 
 .PHONY: lint
 lint: lint-format ## formatting, and clang-tidy on what changed
