@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional, Tuple, Union
+from typing import Any, Dict, Optional, Tuple, Union
 
 import numpy as np
+from numpy.typing import NDArray
 
 from attnd.v1 import tensor_pb2
 
+# Of any element type.
+Array = NDArray[Any]
+
 # Element sizes of the wire's types.
-_WIRE_DTYPES = {
+_WIRE_DTYPES: Dict[int, np.dtype[Any]] = {
     tensor_pb2.DTYPE_F32: np.dtype("<f4"),
     tensor_pb2.DTYPE_F16: np.dtype("<f2"),
     tensor_pb2.DTYPE_BF16: np.dtype("<u2"),
@@ -40,7 +44,7 @@ class BFloat16:
     ml_dtypes.bfloat16 where it is.
     """
 
-    bits: np.ndarray
+    bits: Array
 
     def __post_init__(self) -> None:
         if getattr(self.bits, "dtype", None) != np.uint16:
@@ -53,9 +57,12 @@ class BFloat16:
         rounded = (bits + np.uint32(0x7FFF) + ((bits >> 16) & 1)) >> 16
         return cls(np.where(np.isnan(values), 0x7FC0, rounded).astype(np.uint16))
 
-    def to_float32(self) -> np.ndarray:
+    def to_float32(self) -> Array:
         """The same numbers, exactly."""
         return (self.bits.astype(np.uint32) << 16).view(np.float32)
+
+    def __getitem__(self, place: Any) -> "BFloat16":
+        return BFloat16(self.bits[place])
 
     @property
     def shape(self) -> Tuple[int, ...]:
@@ -73,7 +80,7 @@ class Tensor:
     dtype: int
     shape: Tuple[int, ...]
     # C-contiguous, little-endian; float32, float16 or uint16 (bfloat16).
-    data: np.ndarray
+    data: Array
 
     def reshaped(self, shape: Tuple[int, ...]) -> "Tensor":
         return Tensor(self.dtype, shape, self.data.reshape(shape))
@@ -103,7 +110,7 @@ def tensor(values: Any, name: str) -> Tensor:
     return _tensor(dtype, array)
 
 
-def _tensor(dtype: int, array: np.ndarray) -> Tensor:
+def _tensor(dtype: int, array: Array) -> Tensor:
     data = np.ascontiguousarray(array, dtype=_WIRE_DTYPES[dtype])
     # ascontiguousarray makes scalars one-dimensional.
     return Tensor(dtype, array.shape, data.reshape(array.shape))
@@ -146,7 +153,7 @@ def _ml_bfloat16() -> Optional[Any]:
     return ml_dtypes.bfloat16
 
 
-def flags(values: Any, name: str) -> np.ndarray:
+def flags(values: Any, name: str) -> Array:
     """Booleans (or 0 and 1 bytes) as contiguous bytes 0 and 1."""
     array = np.asarray(values)
     if array.dtype != np.bool_ and array.dtype != np.uint8:

@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from functools import lru_cache
+from typing import (
+    Any,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
 from attnd import arrays, wire
+from attnd.arrays import Array
 from attnd.durations import Duration
 from attnd.linear import Linear
 from attnd.times import Times, common, times, window_ticks
@@ -17,8 +29,6 @@ Window = Union[Duration, int, float]
 Encoding = Union[str, Mapping[str, Any], encoding_pb2.Encoding]
 Metadata = Mapping[str, Union[str, bytes]]
 
-_Field = Tuple[int, bytes, int, np.ndarray]
-
 _NUMBERS = {
     field.name: field.number for field in attention_pb2.AttendRequest.DESCRIPTOR.fields
 }
@@ -26,7 +36,7 @@ _TENSOR_DATA = tensor_pb2.Tensor.DESCRIPTOR.fields_by_name["data"].number
 _TIMES_DATA = tensor_pb2.TimeAxis.DESCRIPTOR.fields_by_name["data"].number
 
 
-def _choices(enum: Any, prefix: str) -> Dict[Any, int]:
+def _choices(enum: Any, prefix: str) -> Dict[Any, Any]:
     """The values of an enum as this package spells them: "absolute_lag"."""
     return {
         name[len(prefix) :].lower(): number for name, number in enum.items() if number
@@ -47,12 +57,23 @@ _PRECISIONS = {
 }
 
 
-def _choose(choices: Mapping[Any, int], value: Any, name: str) -> int:
+def _choose(choices: Mapping[Any, Any], value: Any, name: str) -> Any:
     try:
         return choices[value]
     except (KeyError, TypeError):
         known = ", ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}: {value!r}, expected one of {known}") from None
+
+
+class _Field(NamedTuple):
+    """A big array of a request."""
+
+    number: int
+    # Its message (Tensor, TimeAxis) without the data.
+    header: bytes
+    # All that stands before the data on the wire.
+    head: bytes
+    data: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,12 +86,11 @@ class Request:
 
     # Everything but the big arrays.
     header: attention_pb2.AttendRequest
-    # The big arrays as fields of the request: number, header, data.
     arrays: List[_Field]
     # The arrays came without batch and heads, so answers go without them.
     flat: bool = False
-    # What the times of the answer are.
-    time_dtype: str = "<i8"
+    # What the times of the answer are; None: there are none.
+    time_dtype: Optional[str] = None
     timeout: Optional[float] = None
     metadata: Tuple[Tuple[str, Union[str, bytes]], ...] = ()
 
@@ -81,22 +101,26 @@ class Request:
     @property
     def nbytes(self) -> int:
         """Bytes of the message."""
-        return wire.size(self.pieces())
+        big = sum(len(field.head) + field.data.nbytes for field in self.arrays)
+        return int(self.header.ByteSize()) + big
 
     def pieces(self) -> List[wire.Piece]:
         """The message; joined they are an encoded AttendRequest."""
         pieces: List[wire.Piece] = [self.header.SerializeToString()]
-        for number, header, data_field, data in self.arrays:
-            pieces += wire.nested_data(number, header, data_field, data)
+        for field in self.arrays:
+            pieces.append(field.head)
+            # Arrays without elements have no buffer that could be joined.
+            if field.data.size:
+                pieces.append(field.data)
         return pieces
 
     def outline(self) -> attention_pb2.AttendRequest:
         """The message without the data of its arrays."""
         message = attention_pb2.AttendRequest()
         message.CopyFrom(self.header)
-        for number, header, _, _ in self.arrays:
-            name = attention_pb2.AttendRequest.DESCRIPTOR.fields_by_number[number].name
-            getattr(message, name).ParseFromString(header)
+        names = attention_pb2.AttendRequest.DESCRIPTOR.fields_by_number
+        for field in self.arrays:
+            getattr(message, names[field.number].name).ParseFromString(field.header)
         return message
 
     def to_bytes(self) -> bytes:
@@ -285,7 +309,7 @@ def request(
         header,
         fields,
         flat,
-        ticks.dtype_text if ticks else "<i8",
+        ticks.dtype_text if ticks else None,
         timeout,
         tuple((metadata or {}).items()),
     )
@@ -323,7 +347,7 @@ def _set_encoding(
         from google.protobuf import json_format
 
         try:
-            json_format.ParseDict(encoding, header.inline_encoding)
+            json_format.ParseDict(dict(encoding), header.inline_encoding)
         except json_format.ParseError as error:
             raise ValueError(f"encoding: {error}") from None
 
@@ -336,14 +360,15 @@ def _axes(
     if query_time is None or key_time is None:
         missing = "query_time" if query_time is None else "key_time"
         raise ValueError(f"{missing}: missing; give both times or none")
-    query, key = common(
-        [
-            times(query_time, "query_time", time_unit=time_unit, naive=naive),
-            times(key_time, "key_time", time_unit=time_unit, naive=naive),
-        ],
-        ["query_time", "key_time"],
-    )
-    return {"query_time": query, "key_time": key}
+    given = {"query_time": query_time, "key_time": key_time}
+    if query_time is key_time:  # a sequence that attends to itself
+        del given["key_time"]
+    read = [
+        times(values, name, time_unit=time_unit, naive=naive)
+        for name, values in given.items()
+    ]
+    same = common(read, list(given))
+    return {"query_time": same[0], "key_time": same[-1]}
 
 
 def _both_sides(window: Any, causal: bool) -> Tuple[Any, Any]:
@@ -421,13 +446,22 @@ def _fields(
 ) -> List[_Field]:
     out: List[_Field] = []
     for name, tensor in tensors.items():
-        header = tensor_pb2.Tensor(dtype=tensor.dtype, shape=tensor.shape)
-        if name in ("query", "key", "value"):
-            header.layout = layout
-        out.append(
-            (_NUMBERS[name], header.SerializeToString(), _TENSOR_DATA, tensor.data)
-        )
+        main = name in ("query", "key", "value")
+        header = _tensor_header(tensor.dtype, tensor.shape, layout if main else 0)
+        out.append(_field(name, header, _TENSOR_DATA, tensor.data))
     for name, axis in axes.items():
-        encoded = axis.header(coordinates).SerializeToString()
-        out.append((_NUMBERS[name], encoded, _TIMES_DATA, axis.values))
+        out.append(_field(name, axis.header(coordinates), _TIMES_DATA, axis.values))
     return out
+
+
+def _field(name: str, header: bytes, data_field: int, data: Array) -> _Field:
+    number = _NUMBERS[name]
+    head = wire.data_head(number, header, data_field, data.nbytes)
+    return _Field(number, header, head, data)
+
+
+@lru_cache(maxsize=256)
+def _tensor_header(dtype: Any, shape: Tuple[int, ...], layout: Any) -> bytes:
+    tensor = tensor_pb2.Tensor(dtype=dtype, shape=shape, layout=layout)
+    encoded: bytes = tensor.SerializeToString()
+    return encoded

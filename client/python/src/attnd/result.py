@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, List, Optional, Union
-
-import numpy as np
+from functools import lru_cache
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from attnd import arrays, wire
+from attnd.arrays import Array
 from attnd.linear import LinearState
 from attnd.v1 import attention_pb2, tensor_pb2
 
@@ -30,9 +30,9 @@ class TopK:
               times
     """
 
-    indices: np.ndarray
-    weights: np.ndarray
-    times: Optional[np.ndarray]
+    indices: Array
+    weights: Array
+    times: Optional[Array]
 
 
 @dataclass(frozen=True)
@@ -72,32 +72,34 @@ class Attention:
 
     request_id: str
     output: Any
-    lse: Optional[np.ndarray]
-    scores: Optional[np.ndarray]
-    weights: Optional[np.ndarray]
+    lse: Optional[Array]
+    scores: Optional[Array]
+    weights: Optional[Array]
     top_k: Optional[TopK]
-    key_mass: Optional[np.ndarray]
-    entropy: Optional[np.ndarray]
+    key_mass: Optional[Array]
+    entropy: Optional[Array]
     final_state: Optional[LinearState]
     stats: Stats
 
 
 def attention(
-    message: Union[bytes, memoryview], flat: bool = False, time_dtype: str = "<i8"
+    message: Union[bytes, memoryview],
+    flat: bool = False,
+    time_dtype: Optional[str] = None,
 ) -> Attention:
     """Reads an encoded AttendResponse, copying each array once.
 
     `flat` leaves out the axes of batch and heads; `time_dtype` is that of the
-    request's times.
+    request's times, None if it has none.
     """
-    tensors = dict.fromkeys(_TENSORS.values())
+    tensors: Dict[str, Any] = dict.fromkeys(_TENSORS.values())
     rest: List[memoryview] = []
-    for field in wire.fields(memoryview(message)):
-        name = _TENSORS.get(field.number)
+    for number, value, whole in wire.fields(memoryview(message)):
+        name = _TENSORS.get(number)
         if name is None:
-            rest.append(field.whole)
+            rest.append(whole)
         else:
-            tensors[name] = _tensor(field.value, flat)
+            tensors[name] = _tensor(value, flat)
     small = attention_pb2.AttendResponse.FromString(b"".join(rest))
     return Attention(
         request_id=small.request_id,
@@ -116,29 +118,36 @@ def attention(
 
 def _tensor(message: memoryview, flat: bool) -> Any:
     data = memoryview(b"")
-    rest = []
-    for field in wire.fields(message):
-        if field.number == _TENSOR_DATA:
-            data = field.value
+    rest: List[memoryview] = []
+    for number, value, whole in wire.fields(message):
+        if number == _TENSOR_DATA:
+            data = value
         else:
-            rest.append(field.whole)
-    header = tensor_pb2.Tensor.FromString(b"".join(rest))
-    shape = tuple(header.shape)
+            rest.append(whole)
+    dtype, shape = _kind(b"".join(rest), flat)
+    return arrays.array(dtype, shape, data)
+
+
+@lru_cache(maxsize=256)
+def _kind(header: bytes, flat: bool) -> Tuple[int, Tuple[int, ...]]:
+    """Element type and shape of an encoded Tensor without data."""
+    tensor = tensor_pb2.Tensor.FromString(header)
+    shape = tuple(tensor.shape)
     if flat:
         # [1,1,L,D], [1,L,1,D] or [1,1,L]: the two ones are batch and heads.
-        heads = 2 if header.layout == tensor_pb2.LAYOUT_BLHD else 1
+        heads = 2 if tensor.layout == tensor_pb2.LAYOUT_BLHD else 1
         shape = tuple(n for axis, n in enumerate(shape) if axis not in (0, heads))
-    return arrays.array(header.dtype, shape, data)
+    return tensor.dtype, shape
 
 
-def _top_k(message: attention_pb2.TopK, flat: bool, time_dtype: str) -> TopK:
+def _top_k(message: attention_pb2.TopK, flat: bool, time_dtype: Optional[str]) -> TopK:
     shape = tuple(message.weights.shape)
     if flat:
         shape = shape[2:]
     return TopK(
         arrays.owned(message.indices, "<i8", shape),
         arrays.owned(message.weights.data, "<f4", shape),
-        arrays.owned(message.times, time_dtype, shape) if message.times else None,
+        None if time_dtype is None else arrays.owned(message.times, time_dtype, shape),
     )
 
 

@@ -18,11 +18,13 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence
+from functools import lru_cache
+from typing import Any, List, Optional, Sequence, Tuple
 
 import numpy as np
 
-from attnd.durations import Duration, nanoseconds
+from attnd.arrays import Array
+from attnd.durations import nanoseconds
 from attnd.v1 import tensor_pb2
 
 # Nanoseconds of one tick, finest first; None: positions.
@@ -41,7 +43,7 @@ _INT64 = np.iinfo(np.int64)
 class Times:
     """Times of one axis: int64 ticks or float64, and the unit they count."""
 
-    values: np.ndarray
+    values: Array
     # "ns", "us", "ms", "s" or "positions".
     unit: str
 
@@ -78,18 +80,24 @@ class Times:
         low, high = int(self.values.min()), int(self.values.max())
         return _INT64.min <= low * factor and high * factor <= _INT64.max
 
-    def header(self, coordinates: int) -> tensor_pb2.TimeAxis:
-        """The axis without its data."""
-        return tensor_pb2.TimeAxis(
-            type=(
-                tensor_pb2.TIME_TYPE_F64
-                if self.is_float
-                else tensor_pb2.TIME_TYPE_INT64_TICKS
-            ),
-            shape=self.values.shape,
-            coordinates=coordinates,
-            units=[_WIRE_UNITS[self.unit]],
-        )
+    def header(self, coordinates: int) -> bytes:
+        """The encoded axis without its data."""
+        return _header(self.is_float, self.values.shape, coordinates, self.unit)
+
+
+@lru_cache(maxsize=256)
+def _header(
+    is_float: bool, shape: Tuple[int, ...], coordinates: int, unit: str
+) -> bytes:
+    kinds = tensor_pb2.TIME_TYPE_INT64_TICKS, tensor_pb2.TIME_TYPE_F64
+    axis = tensor_pb2.TimeAxis(
+        type=kinds[is_float],
+        shape=shape,
+        coordinates=coordinates,
+        units=[_WIRE_UNITS[unit]],
+    )
+    encoded: bytes = axis.SerializeToString()
+    return encoded
 
 
 def common(axes: Sequence[Times], names: Sequence[str]) -> List[Times]:
@@ -172,7 +180,7 @@ def times(
     return _from_numpy(array, name, time_unit)
 
 
-def _from_numpy(array: np.ndarray, name: str, time_unit: Optional[str]) -> Times:
+def _from_numpy(array: Array, name: str, time_unit: Optional[str]) -> Times:
     kind = array.dtype.kind
     if kind == "M":
         return _from_datetime64(array, name)
@@ -192,7 +200,7 @@ def _from_numpy(array: np.ndarray, name: str, time_unit: Optional[str]) -> Times
     return Times(np.ascontiguousarray(array, dtype="<i8"), time_unit)
 
 
-def _from_floats(array: np.ndarray, name: str, time_unit: str) -> Times:
+def _from_floats(array: Array, name: str, time_unit: str) -> Times:
     if time_unit not in ("s", "positions"):
         raise ValueError(
             f'{name}: floats with time_unit="{time_unit}"; floats count "s" or '
@@ -202,7 +210,7 @@ def _from_floats(array: np.ndarray, name: str, time_unit: str) -> Times:
     return Times(np.ascontiguousarray(array, dtype="<f8"), time_unit)
 
 
-def _from_datetime64(array: np.ndarray, name: str) -> Times:
+def _from_datetime64(array: Array, name: str) -> Times:
     refuse(np.isnat(array), name, "NaT")
     unit, step = np.datetime_data(array.dtype)
     if unit in ("ps", "fs", "as", "generic"):
@@ -266,9 +274,9 @@ def _from_arrow(
     return Times(np.ascontiguousarray(ticks, dtype="<i8"), kind.unit)
 
 
-def _from_objects(array: np.ndarray, name: str, naive: Optional[str]) -> Times:
+def _from_objects(array: Array, name: str, naive: Optional[str]) -> Times:
     """Lists of datetime.datetime or pandas.Timestamp."""
-    flat = array.reshape(-1)
+    flat: Any = array.reshape(-1)
     wrong = np.fromiter(
         (not isinstance(value, datetime.datetime) for value in flat), bool, flat.size
     )
@@ -291,7 +299,7 @@ def _from_objects(array: np.ndarray, name: str, naive: Optional[str]) -> Times:
     return _from_datetime64(values, name)
 
 
-def _localized(array: np.ndarray, name: str, naive: Optional[str]) -> Times:
+def _localized(array: Array, name: str, naive: Optional[str]) -> Times:
     """Zone-less instants as those of the zone that `naive` names."""
     zone = _zone(naive, name)
     if zone.upper() == "UTC":
@@ -320,7 +328,7 @@ def _zone(naive: Optional[str], name: str) -> str:
     return naive
 
 
-def refuse(wrong: np.ndarray, name: str, what: str) -> None:
+def refuse(wrong: Array, name: str, what: str) -> None:
     """ValueError with the first marked position and how many there are."""
     count = int(np.count_nonzero(wrong))
     if count:

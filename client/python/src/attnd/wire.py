@@ -8,11 +8,12 @@ the pieces are joined. Concatenated encodings of a message are one message.
 
 from __future__ import annotations
 
-from typing import Iterator, List, NamedTuple, Tuple, Union
+from functools import lru_cache
+from typing import Any, Iterator, List, Tuple, Union
 
-import numpy as np
+from attnd.arrays import Array
 
-Piece = Union[bytes, np.ndarray]
+Piece = Union[bytes, Array]
 
 _LENGTH_DELIMITED = 2
 
@@ -35,7 +36,8 @@ def field_head(field: int, length: int) -> bytes:
 
 def joined(pieces: List[Piece]) -> bytes:
     """The message; the one copy of its arrays."""
-    return b"".join(pieces)  # type: ignore[arg-type]
+    buffers: List[Any] = list(pieces)  # NumPy calls its arrays no buffers
+    return b"".join(buffers)
 
 
 def size(pieces: List[Piece]) -> int:
@@ -49,26 +51,20 @@ def nested(field: int, pieces: List[Piece]) -> List[Piece]:
     return [field_head(field, size(pieces)), *pieces]
 
 
-def nested_data(
-    field: int, header: bytes, data_field: int, data: np.ndarray
-) -> List[Piece]:
-    """A submessage (Tensor, TimeAxis) whose data was left out of `header`."""
-    body = header + field_head(data_field, data.nbytes)
-    head = field_head(field, len(body) + data.nbytes) + body
-    # Arrays without elements have no buffer that could be joined.
-    return [head, data] if data.size else [head]
+@lru_cache(maxsize=1024)
+def data_head(field: int, header: bytes, data_field: int, nbytes: int) -> bytes:
+    """What stands before the data of a submessage (Tensor, TimeAxis) whose
+    encoding without them is `header`."""
+    body = header + field_head(data_field, nbytes)
+    return field_head(field, len(body) + nbytes) + body
 
 
-class Field(NamedTuple):
-    number: int
-    # The value as it stands; of varints too.
-    value: memoryview
-    # Tag, length and value.
-    whole: memoryview
+def fields(message: memoryview) -> Iterator[Tuple[int, memoryview, memoryview]]:
+    """The fields of an encoded message, in order, none of them copied.
 
-
-def fields(message: memoryview) -> Iterator[Field]:
-    """The fields of an encoded message, in order, none of them copied."""
+    Of each its number, its value as it stands (of varints too), and the whole of
+    tag, length and value.
+    """
     place = 0
     while place < len(message):
         begin = place
@@ -85,7 +81,7 @@ def fields(message: memoryview) -> Iterator[Field]:
             raise ValueError(f"answer: wire type {kind}")
         if end > len(message):
             raise ValueError("answer: cut off")
-        yield Field(tag >> 3, message[place:end], message[begin:end])
+        yield tag >> 3, message[place:end], message[begin:end]
         place = end
 
 
