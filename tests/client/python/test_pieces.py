@@ -1,7 +1,8 @@
-"""Sequences of different lengths, and histories in pieces."""
+"""Histories in pieces."""
+
+import asyncio
 
 import numpy as np
-import pandas as pd
 import pytest
 
 import attnd
@@ -14,86 +15,6 @@ TOLERANCE = 2e-5
 
 def random(*shape):
     return RNG.standard_normal(shape).astype(np.float32)
-
-
-@pytest.mark.parametrize("heads", [None, 2])
-def test_sequences_of_different_lengths_answer_as_alone(client, heads):
-    lengths = [(3, 5), (1, 1), (7, 2), (4, 9)]
-
-    def sequences(side, width):
-        lead = () if heads is None else (heads,)
-        return [random(*lead, pair[side], width) for pair in lengths]
-
-    queries, keys, values = sequences(0, 4), sequences(1, 4), sequences(1, 3)
-    start = np.datetime64("2024-01-01")
-    query_times, key_times = (
-        [
-            start + np.sort(RNG.integers(0, 99, pair[s])).astype("m8[s]")
-            for pair in lengths
-        ]
-        for s in (0, 1)
-    )
-    how = dict(
-        encoding="two_sided",
-        causal=True,
-        window="50s",
-        outputs=("output", "lse", "scores", "weights"),
-    )
-    together = client.attend_ragged(
-        queries, keys, values, query_times=query_times, key_times=key_times, **how
-    )
-    for i, (rows, columns) in enumerate(lengths):
-        lead = (lambda a: a) if heads is None else (lambda a: a[None])
-        alone = client.attend(
-            lead(queries[i]),
-            lead(keys[i]),
-            lead(values[i]),
-            query_time=query_times[i],
-            key_time=key_times[i],
-            **how,
-        )
-        for name in ("output", "lse", "scores", "weights"):
-            one = getattr(alone, name) if heads is None else getattr(alone, name)[0]
-            np.testing.assert_allclose(getattr(together[i], name), one, atol=TOLERANCE)
-
-
-def test_positions_of_short_sequences_end_where_they_end(client):
-    q, k = [random(2, 4), random(1, 4)], [random(3, 4), random(6, 4)]
-    together = client.attend_ragged(q, k, k, causal=True, encoding=None)
-    for i in range(2):
-        alone = client.attend(q[i], k[i], k[i], causal=True)
-        np.testing.assert_allclose(together[i].output, alone.output, atol=TOLERANCE)
-
-
-def test_times_of_different_units_meet(client):
-    q = [random(2, 4)] * 2
-    mixed = [
-        np.arange(2).astype("M8[s]"),
-        pd.DatetimeIndex([0, 10**9], tz="Asia/Tokyo"),
-    ]
-    first, second = client.attend_ragged(
-        q, q, q, query_times=mixed, key_times=mixed, encoding="two_sided"
-    )
-    np.testing.assert_array_equal(first.output, second.output)
-
-
-def test_ragged_lists_that_do_not_match_are_refused():
-    client = attnd.Client()
-    a, b = random(2, 4), random(3, 4)
-    times = [np.arange(2)]
-    for match, arguments in {
-        "expected the same number": ([a], [a, a], [a]),
-        r"values\[0\]: 3 rows": ([a], [a], [b]),
-        r"keys\[1\]: 1 heads of width 2": ([a, a], [a, a[:, :2]], [a, a]),
-    }.items():
-        with pytest.raises(ValueError, match=match):
-            client.attend_ragged(*arguments)
-    with pytest.raises(ValueError, match="key_times: missing"):
-        client.attend_ragged([a], [a], [a], query_times=times, time_unit="s")
-    with pytest.raises(ValueError, match=r"key_times\[0\]: shape \(3,\)"):
-        client.attend_ragged(
-            [a], [a], [a], query_times=times, key_times=[np.arange(3)], time_unit="s"
-        )
 
 
 @pytest.mark.parametrize("key_chunk", [1, 7, 40, 100])
@@ -122,6 +43,32 @@ def test_pieces_merge_to_one_pass(client, key_chunk):
     np.testing.assert_allclose(
         blhd.output.transpose(0, 2, 1, 3), whole.output, atol=TOLERANCE
     )
+
+
+def test_pieces_of_bfloat16_are_cut_by_their_rows(client):
+    q, k, v = (
+        attnd.BFloat16.from_float32(random(*shape))
+        for shape in ((2, 4, 3, 8), (2, 2, 10, 8), (2, 2, 10, 3))
+    )
+    whole = client.attend(q, k, v, output_dtype="float32").output
+    pieces = client.attend_sharded(q, k, v, key_chunk=4).output
+    np.testing.assert_allclose(pieces, whole, atol=TOLERANCE)
+
+
+def test_the_asynchronous_client_merges_alike(client, server):
+    q, k, v = random(5, 8), random(40, 8), random(40, 3)
+
+    async def merged(endpoints):
+        async with attnd.AsyncClient(server.target) as shared:
+            return await shared.attend_sharded(
+                q, k, v, key_chunk=7, endpoints=endpoints, causal=True
+            )
+
+    expected = client.attend_sharded(q, k, v, key_chunk=7, causal=True)
+    for endpoints in (None, [server.target, server.target]):
+        answer = asyncio.run(merged(endpoints))
+        np.testing.assert_array_equal(answer.output, expected.output)
+        np.testing.assert_array_equal(answer.lse, expected.lse)
 
 
 def test_positions_stay_when_keys_are_cut(client):

@@ -1,18 +1,114 @@
-"""Sequences of different lengths in one call."""
+"""Sequences of different lengths in one call.
+
+They travel packed: all rows one after the other, and where each sequence begins.
+Only `scores` and `weights` would then hold the pairs of every sequence with every
+other, so for these the sequences are padded to the longest instead.
+"""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
 
+from attnd.arrays import Array, BFloat16, flags
 from attnd.request import Request, request
 from attnd.result import Attention, TopK
 from attnd.times import Times, common, times
 
+# What has rows of its own, or says where they are.
+_REFUSED = (
+    "bias",
+    "gates",
+    "query_clock",
+    "key_clock",
+    "query_lengths",
+    "key_lengths",
+    "query_offsets",
+    "key_offsets",
+    "layout",
+)
 
-def ragged_request(
+
+@dataclass(frozen=True)
+class _Side:
+    """The queries, or the keys, of all sequences."""
+
+    lengths: List[int]
+    padded: bool
+
+    @property
+    def offsets(self) -> List[int]:
+        return [0, *accumulate(self.lengths)]
+
+    def mask(self, name: str) -> Dict[str, Any]:
+        if self.padded:
+            return {f"{name}_lengths": self.lengths}
+        return {f"{name}_offsets": self.offsets}
+
+    def joined(self, items: Sequence[Array], axis: int) -> Array:
+        """Arrays with the rows of each sequence along `axis`, as a batch."""
+        if not self.padded:
+            return np.concatenate(items, axis)[None]
+        shape = list(items[0].shape)
+        shape[axis] = max(self.lengths)
+        out = np.zeros((len(items), *shape), items[0].dtype)
+        for place, item in zip(out, items):
+            np.moveaxis(place, axis, 0)[: item.shape[axis]] = np.moveaxis(item, axis, 0)
+        return out
+
+    def rows(self, index: int) -> slice:
+        """Where the rows of a sequence are in its batch item."""
+        begin = 0 if self.padded else self.offsets[index]
+        return slice(begin, begin + self.lengths[index])
+
+
+@dataclass(frozen=True)
+class Ragged:
+    """One request of many sequences."""
+
+    request: Request
+    queries: _Side
+    keys: _Side
+    # Which sequences came without heads.
+    flat: List[bool]
+
+    def split(self, answer: Attention) -> List[Attention]:
+        """The answers to the sequences; without heads if they had none."""
+        return [self._one(answer, i) for i in range(len(self.flat))]
+
+    def _one(self, answer: Attention, index: int) -> Attention:
+        item = index if self.queries.padded else 0
+        rows, keys = self.queries.rows(index), self.keys.rows(index)
+
+        def cut(array: Any, *places: slice) -> Any:
+            if array is None:
+                return None
+            place = (item, slice(None), *places)
+            one = array[place]
+            return one[0] if self.flat[index] else one
+
+        top = answer.top_k
+        if top is not None:
+            # Counted from the sequence's own first key; -1 is none.
+            indices = cut(top.indices, rows)
+            own = np.where(indices < 0, indices, indices - keys.start)
+            top = TopK(own, cut(top.weights, rows), cut(top.times, rows))
+        return replace(
+            answer,
+            output=cut(answer.output, rows),
+            lse=cut(answer.lse, rows),
+            scores=cut(answer.scores, rows, keys),
+            weights=cut(answer.weights, rows, keys),
+            key_mass=cut(answer.key_mass, keys),
+            entropy=cut(answer.entropy, rows),
+            top_k=top,
+        )
+
+
+def ragged(
     queries: Sequence[Any],
     keys: Sequence[Any],
     values: Sequence[Any],
@@ -21,73 +117,102 @@ def ragged_request(
     key_times: Optional[Sequence[Any]] = None,
     time_unit: Optional[str] = None,
     naive: Optional[str] = None,
+    key_valid: Optional[Sequence[Any]] = None,
+    value_observed: Optional[Sequence[Any]] = None,
+    outputs: Sequence[str] = ("output",),
     **options: Any,
-) -> Request:
-    """One request of many sequences, padded to the longest."""
+) -> Ragged:
+    """See Client.attend_ragged()."""
+    refused = [name for name in _REFUSED if options.get(name) is not None]
+    if refused:
+        raise ValueError(f"attend_ragged: {', '.join(refused)} cannot be given")
     if not len(queries) == len(keys) == len(values) or not len(queries):
         raise ValueError(
             f"{len(queries)} queries, {len(keys)} keys, {len(values)} values: "
             "expected the same number of each, at least 1"
         )
-    lists = {"queries": queries, "keys": keys, "values": values}
-    arrays = {
-        name: [_sequence(item, f"{name}[{i}]") for i, item in enumerate(items)]
-        for name, items in lists.items()
-    }
-    for i, (key, value) in enumerate(zip(arrays["keys"], arrays["values"])):
-        if key.shape[1] != value.shape[1]:
+    q, k, v = (
+        _sequences(items, name)
+        for items, name in ((queries, "queries"), (keys, "keys"), (values, "values"))
+    )
+    padded = "scores" in outputs or "weights" in outputs
+    rows = _Side([item.shape[1] for item in q], padded)
+    columns = _Side([item.shape[1] for item in k], padded)
+    for i, (value, length) in enumerate(zip(v, columns.lengths)):
+        if value.shape[1] != length:
             raise ValueError(
-                f"values[{i}]: {value.shape[1]} rows, but its keys have {key.shape[1]}"
+                f"values[{i}]: {value.shape[1]} rows, but its keys have {length}"
             )
-    query_lengths = [item.shape[1] for item in arrays["queries"]]
-    key_lengths = [item.shape[1] for item in arrays["keys"]]
-    axes: Dict[str, Any] = {}
+    more: Dict[str, Any] = {**options, **rows.mask("query"), **columns.mask("key")}
+    for name, given in (("key_valid", key_valid), ("value_observed", value_observed)):
+        if given is not None:
+            more[name] = columns.joined(_flags(given, name, columns.lengths), 0)
     if query_times is not None or key_times is not None:
-        axes = _padded_times(
+        axes = _times(
             {"query_times": query_times, "key_times": key_times},
-            {"query_times": query_lengths, "key_times": key_lengths},
+            {"query_times": rows.lengths, "key_times": columns.lengths},
             time_unit,
             naive,
         )
-    return request(
-        *(_padded(items, name) for name, items in arrays.items()),
-        query_lengths=query_lengths,
-        key_lengths=key_lengths,
-        **axes,
-        **options,
+        more["query_time"] = rows.joined([t.values for t in axes[: len(q)]], 0)
+        more["key_time"] = columns.joined([t.values for t in axes[len(q) :]], 0)
+        more["time_unit"] = axes[0].unit
+    made = request(
+        _like(queries, rows.joined(q, 1)),
+        _like(keys, columns.joined(k, 1)),
+        _like(values, columns.joined(v, 1)),
+        outputs=outputs,
+        **more,
     )
+    return Ragged(made, rows, columns, [np.ndim(item) == 2 for item in queries])
 
 
-def _sequence(item: Any, name: str) -> np.ndarray:
-    array = np.asarray(item)
-    if array.ndim == 2:
-        array = array[None]
-    if array.ndim != 3:
-        raise ValueError(f"{name}: shape {array.shape}, expected [L, D] or [H, L, D]")
-    return array
+def _like(items: Sequence[Any], joined: Array) -> Any:
+    return BFloat16(joined) if isinstance(items[0], BFloat16) else joined
 
 
-def _padded(items: List[np.ndarray], name: str) -> np.ndarray:
-    heads, _, width = items[0].shape
+def _sequences(items: Sequence[Any], name: str) -> List[Array]:
+    """The arrays [H, L, D] of one argument, all of one type, heads and width."""
+    out: List[Array] = []
     for i, item in enumerate(items):
-        if (item.shape[0], item.shape[2]) != (heads, width):
+        marked = isinstance(item, BFloat16)
+        array = np.asarray(item.bits if marked else item)
+        if array.ndim == 2:
+            array = array[None]
+        if array.ndim != 3:
             raise ValueError(
-                f"{name}[{i}]: {item.shape[0]} heads of width {item.shape[2]}, "
-                f"but {name}[0] has {heads} of {width}"
+                f"{name}[{i}]: shape {array.shape}, expected [L, D] or [H, L, D]"
             )
-    rows = max(item.shape[1] for item in items)
-    out = np.zeros((len(items), heads, rows, width), items[0].dtype)
-    for place, item in zip(out, items):
-        place[:, : item.shape[1]] = item
+        first = out[0] if out else array
+        if array.dtype != first.dtype or marked != isinstance(items[0], BFloat16):
+            raise TypeError(
+                f"{name}[{i}]: elements of type {array.dtype}, but {name}[0] has "
+                f"{first.dtype}"
+            )
+        heads, _, width = array.shape
+        if (heads, width) != (first.shape[0], first.shape[2]):
+            raise ValueError(
+                f"{name}[{i}]: {heads} heads of width {width}, "
+                f"but {name}[0] has {first.shape[0]} of {first.shape[2]}"
+            )
+        out.append(array)
     return out
 
 
-def _padded_times(
+def _flags(items: Sequence[Any], name: str, lengths: Sequence[int]) -> List[Array]:
+    out = [flags(item, f"{name}[{i}]") for i, item in enumerate(items)]
+    if [len(item) for item in out] != list(lengths):
+        raise ValueError(f"{name}: expected one array for each sequence, by key")
+    return out
+
+
+def _times(
     sides: Mapping[str, Optional[Sequence[Any]]],
     lengths: Mapping[str, List[int]],
     time_unit: Optional[str],
     naive: Optional[str],
-) -> Dict[str, Any]:
+) -> List[Times]:
+    """The times of all queries, then of all keys, in one unit."""
     names: List[str] = []
     read: List[Times] = []
     for name, items in sides.items():
@@ -98,57 +223,7 @@ def _padded_times(
         for i, (item, length) in enumerate(zip(items, lengths[name])):
             names.append(f"{name}[{i}]")
             read.append(times(item, names[-1], time_unit=time_unit, naive=naive))
-            if read[-1].values.shape != (length,):
-                shape = read[-1].values.shape
+            shape = read[-1].values.shape
+            if shape != (length,):
                 raise ValueError(f"{names[-1]}: shape {shape}, expected ({length},)")
-    same = common(read, names)
-    count = len(same) // 2
-    return {
-        "query_time": _stack([axis.values for axis in same[:count]]),
-        "key_time": _stack([axis.values for axis in same[count:]]),
-        "time_unit": same[0].unit,
-    }
-
-
-def _stack(rows: List[np.ndarray]) -> np.ndarray:
-    out = np.zeros((len(rows), max(row.size for row in rows)), rows[0].dtype)
-    for place, row in zip(out, rows):
-        place[: row.size] = row
-    return out
-
-
-def split(
-    answer: Attention, queries: Sequence[Any], keys: Sequence[Any]
-) -> List[Attention]:
-    """The answers of the sequences, without padding; without heads if they had
-    none."""
-    return [
-        _item(answer, i, np.shape(query), np.shape(keys[i]))
-        for i, query in enumerate(queries)
-    ]
-
-
-def _item(
-    answer: Attention, index: int, query: Tuple[int, ...], key: Tuple[int, ...]
-) -> Attention:
-    rows, columns = query[-2], key[-2]
-
-    def cut(array: Any, *bounds: int) -> Any:
-        if array is None:
-            return None
-        one = array[(index, slice(None), *(slice(bound) for bound in bounds))]
-        return one[0] if len(query) == 2 else one
-
-    top = answer.top_k
-    if top is not None:
-        top = TopK(cut(top.indices, rows), cut(top.weights, rows), cut(top.times, rows))
-    return replace(
-        answer,
-        output=cut(answer.output, rows),
-        lse=cut(answer.lse, rows),
-        scores=cut(answer.scores, rows, columns),
-        weights=cut(answer.weights, rows, columns),
-        key_mass=cut(answer.key_mass, columns),
-        entropy=cut(answer.entropy, rows),
-        top_k=top,
-    )
+    return common(read, names)

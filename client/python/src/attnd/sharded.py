@@ -6,6 +6,7 @@ of them, weighted by exp(lse): each piece is one call to any replica.
 
 from __future__ import annotations
 
+import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -13,12 +14,14 @@ from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence
 
 import numpy as np
 
-from attnd.arrays import BFloat16
+from attnd.arrays import Array, BFloat16
+from attnd.base import Base
 from attnd.request import Request, request
 from attnd.result import Attention, Stats
 from attnd.times import times
 
 if TYPE_CHECKING:
+    from attnd.aio import AsyncClient
     from attnd.client import Client
 
 # What depends on keys outside of a piece.
@@ -64,9 +67,7 @@ def shards(
         )
     if key_chunk < 1:
         raise ValueError(f"key_chunk: {key_chunk}, expected at least 1")
-    if isinstance(key, BFloat16) or isinstance(value, BFloat16):
-        raise TypeError("attend_sharded: cut BFloat16 keys yourself, or use ml_dtypes")
-    key, value = np.asarray(key), np.asarray(value)
+    key, value = _indexable(key), _indexable(value)
     rows = 0 if key.ndim == 2 else 2 if layout == "bhld" else 1
     count = key.shape[rows]
     if query_time is None and key_time is None:
@@ -86,7 +87,7 @@ def shards(
             return array
         place = [slice(None)] * np.ndim(array)
         place[axis] = slice(begin, end)
-        return np.asarray(array)[tuple(place)]
+        return _indexable(array)[tuple(place)]
 
     out: List[Callable[[], Request]] = []
     for begin in range(0, max(count, 1), key_chunk):
@@ -115,9 +116,13 @@ def shards(
     return out
 
 
+def _indexable(array: Any) -> Any:
+    return array if isinstance(array, BFloat16) else np.asarray(array)
+
+
 def _as_array(
     values: Any, name: str, time_unit: Optional[str], naive: Optional[str]
-) -> np.ndarray:
+) -> Array:
     read = times(values, name, time_unit=time_unit, naive=naive)
     return read.values.view(read.dtype_text)
 
@@ -160,11 +165,16 @@ def _sum(stats: Sequence[Stats]) -> Stats:
     return replace(stats[0], queue_seconds=longest, lost_mass_bound=lost, **added)
 
 
+def _parallel(clients: Sequence[Base], makers: Sequence[Any]) -> int:
+    """Pieces that are made and on their way at a time: each may be a copy."""
+    return min(len(makers), sum(c.settings.max_in_flight for c in clients), 64)
+
+
 def send_all(
     clients: Sequence["Client"], makers: Sequence[Callable[[], Request]]
 ) -> List[Attention]:
     """The answers to requests that are spread over clients, several at a time."""
-    parallel = min(len(makers), sum(c.settings.max_in_flight for c in clients), 64)
+    parallel = _parallel(clients, makers)
     with ThreadPoolExecutor(parallel) as pool:
         waiting = [
             pool.submit(_send, clients[i % len(clients)], make)
@@ -180,3 +190,24 @@ def send_all(
 
 def _send(client: "Client", make: Callable[[], Request]) -> Attention:
     return client.send(make())
+
+
+async def send_all_async(
+    clients: Sequence["AsyncClient"], makers: Sequence[Callable[[], Request]]
+) -> List[Attention]:
+    """send_all() of tasks."""
+    turns = asyncio.Semaphore(_parallel(clients, makers))
+
+    async def send(client: "AsyncClient", make: Callable[[], Request]) -> Attention:
+        async with turns:
+            return await client.send(make())
+
+    tasks = [
+        asyncio.ensure_future(send(clients[i % len(clients)], make))
+        for i, make in enumerate(makers)
+    ]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
