@@ -90,6 +90,23 @@ def test_cancelling_a_task_cancels_its_call_and_frees_its_place():
         asyncio.run(cancel(server.target))
 
 
+def test_closing_ends_calls_under_way():
+    counting = Counting()
+
+    async def close(target):
+        shared = attnd.AsyncClient(target)
+        task = asyncio.ensure_future(shared.attend(Q, Q, Q))
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, counting.entered.acquire)
+        await shared.close()
+        with pytest.raises(attnd.Cancelled, match="closed"):
+            await task
+        counting.leave.set()
+
+    with Scripted(counting) as server:
+        asyncio.run(close(server.target))
+
+
 def test_waiting_for_a_turn_can_be_cancelled_and_times_out():
     counting = Counting()
 

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, AsyncIterator, Callable, Optional, Sequence, Tuple, Union
+import contextlib
+from dataclasses import replace
+from typing import Any, AsyncGenerator, Callable, List, Optional, Sequence, Tuple, Union
 
 import grpc
 import grpc.aio
 
-from attnd import base
+from attnd import base, ragged, sharded
+from attnd.async_stream import Source, run_stream
 from attnd.channel import Settings
-from attnd.errors import DeadlineExceeded, NotServed, from_rpc
+from attnd.errors import Cancelled, DeadlineExceeded, NotServed, from_rpc
 from attnd.request import Request, request
 from attnd.result import Attention, attention
 from attnd.retry import Attempts
+from attnd.stream import Answer
 from attnd.v1 import attention_pb2, attention_pb2_grpc
 
 _Extra = Sequence[Tuple[str, Union[str, bytes]]]
@@ -32,19 +36,21 @@ class _Connection:
             )
         self.loop = asyncio.get_running_loop()
         self.slots = asyncio.Semaphore(settings.max_in_flight)
-        stub = attention_pb2_grpc.AttentionScoringStub(self.channel)
+        make_stub: Any = attention_pb2_grpc.AttentionScoringStub
+        stub = make_stub(self.channel)
         self.list_encodings = stub.ListEncodings
         self.get_server_info = stub.GetServerInfo
         service = (
             "/"
             + attention_pb2.DESCRIPTOR.services_by_name["AttentionScoring"].full_name
         )
-        self.attend = self.channel.unary_unary(service + "/Attend")
-        self.estimate = self.channel.unary_unary(
+        self.attend: Any = self.channel.unary_unary(service + "/Attend")
+        self.attend_stream: Any = self.channel.stream_stream(service + "/AttendStream")
+        self.estimate: Any = self.channel.unary_unary(
             service + "/Estimate",
             response_deserializer=attention_pb2.EstimateResponse.FromString,
         )
-        self.health = self.channel.unary_unary(base.HEALTH_CHECK)
+        self.health: Any = self.channel.unary_unary(base.HEALTH_CHECK)
 
 
 class AsyncClient(base.Base):
@@ -77,6 +83,12 @@ class AsyncClient(base.Base):
         connection, self._connection = self._connection, None
         if connection is not None and connection.loop is asyncio.get_running_loop():
             await connection.channel.close()
+
+    def _ended_it(self) -> bool:
+        """Whether a call was cancelled by close(), not with its caller's task."""
+        task: Any = asyncio.current_task()
+        cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
+        return self._closed and not (cancelling and cancelling())
 
     def _connected(self) -> _Connection:
         if self._closed:
@@ -119,6 +131,10 @@ class AsyncClient(base.Base):
                     )
                 except grpc.RpcError as failed:
                     error = from_rpc(failed)
+                except asyncio.CancelledError:
+                    if self._ended_it():
+                        raise Cancelled("the client was closed", "CANCELLED") from None
+                    raise
                 wait = attempts.wait_after(error)
                 if wait is None or self._closed:
                     raise error
@@ -142,12 +158,79 @@ class AsyncClient(base.Base):
     @base.takes_request(request)
     async def estimate(self, request: Request) -> attention_pb2.EstimateResponse:
         """What the request would cost, without sending its arrays."""
-        return await self._call(
+        answer: attention_pb2.EstimateResponse = await self._call(
             lambda on: on.estimate,
             lambda: base.estimate_bytes(request),
             request.timeout,
             request.metadata,
         )
+        return answer
+
+    def stream(
+        self,
+        requests: Source,
+        *,
+        max_in_flight: Optional[int] = None,
+        ordered: bool = False,
+    ) -> AsyncGenerator[Answer, None]:
+        """Sends requests as they come and yields their answers as they finish.
+
+            async for answer in client.stream(source()):
+                answer.unwrap().output
+
+        `requests` is an async iterable, or an iterable that never blocks. It is
+        read only while fewer than `max_in_flight` (None: what the server allows per
+        stream) wait for their answer to be taken, so a fast source is held back.
+        Each request gives exactly one Answer, `ordered` or as they finish; a refused
+        one carries its error and does not end the stream. A broken connection is
+        made anew and what had no answer is sent again.
+
+        Cancelling the task that reads the answers cancels the stream, on the server
+        too. To leave the loop early and end it at once, use contextlib.aclosing().
+        """
+        return run_stream(self, requests, max_in_flight, ordered)
+
+    async def attend_ragged(
+        self,
+        queries: Sequence[Any],
+        keys: Sequence[Any],
+        values: Sequence[Any],
+        **options: Any,
+    ) -> List[Attention]:
+        """Attention of sequences of different lengths, in one call; see
+        Client.attend_ragged()."""
+        made = ragged.ragged(queries, keys, values, **options)
+        return made.split(await self.send(made.request))
+
+    async def attend_sharded(
+        self,
+        query: Any,
+        key: Any,
+        value: Any,
+        *,
+        key_chunk: int,
+        endpoints: Optional[Sequence[Union[str, "AsyncClient"]]] = None,
+        **options: Any,
+    ) -> Attention:
+        """Attention over more keys than one call, or one machine, can take; see
+        Client.attend_sharded()."""
+        makers = sharded.shards(query, key, value, key_chunk, **options)
+        async with contextlib.AsyncExitStack() as stack:
+            clients = [
+                (
+                    await stack.enter_async_context(self._towards(endpoint))
+                    if isinstance(endpoint, str)
+                    else endpoint
+                )
+                for endpoint in endpoints or [self]
+            ]
+            pieces = await sharded.send_all_async(clients, makers)
+        return sharded.merged(pieces, options.get("layout", "bhld"))
+
+    def _towards(self, endpoint: str) -> "AsyncClient":
+        client = AsyncClient.__new__(AsyncClient)
+        client._adopt(replace(self.settings, endpoints=endpoint))
+        return client
 
     async def list_encodings(
         self, *names: str, head_dim: int = 0, query_heads: int = 0, kv_heads: int = 0
@@ -158,12 +241,16 @@ class AsyncClient(base.Base):
             names=names, head_dim=head_dim, query_heads=query_heads, kv_heads=kv_heads
         )
         answer = await self._call(lambda on: on.list_encodings, lambda: message, None)
-        return answer.encodings
+        encodings: Sequence[Any] = answer.encodings
+        return encodings
 
     async def server_info(self) -> attention_pb2.GetServerInfoResponse:
         """Version, limits, workers, configuration of the server."""
         message = attention_pb2.GetServerInfoRequest()
-        return await self._call(lambda on: on.get_server_info, lambda: message, None)
+        info: attention_pb2.GetServerInfoResponse = await self._call(
+            lambda on: on.get_server_info, lambda: message, None
+        )
+        return info
 
     async def health(self, service: str = "") -> str:
         """ "SERVING" or "NOT_SERVING", by the standard health protocol."""

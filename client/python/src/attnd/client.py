@@ -21,6 +21,7 @@ import grpc
 
 from attnd import base, ragged, sharded
 from attnd import series as series_functions
+from attnd.blocking_stream import run_stream
 from attnd.channel import Settings
 from attnd.durations import Duration
 from attnd.forking import gate
@@ -28,7 +29,7 @@ from attnd.errors import AttndError, Cancelled, DeadlineExceeded, NotServed, fro
 from attnd.request import Request, request
 from attnd.result import Attention, attention
 from attnd.retry import Attempts
-from attnd.stream import Answer, run_stream
+from attnd.stream import Answer
 from attnd.v1 import attention_pb2, attention_pb2_grpc
 
 _Extra = Sequence[Tuple[str, Union[str, bytes]]]
@@ -45,20 +46,21 @@ class _Connection:
             self.channel = grpc.secure_channel(
                 target, settings.tls.credentials(), options
             )
-        stub = attention_pb2_grpc.AttentionScoringStub(self.channel)
+        make_stub: Any = attention_pb2_grpc.AttentionScoringStub
+        stub = make_stub(self.channel)
         self.list_encodings = stub.ListEncodings
         self.get_server_info = stub.GetServerInfo
         service = (
             "/"
             + attention_pb2.DESCRIPTOR.services_by_name["AttentionScoring"].full_name
         )
-        self.attend = self.channel.unary_unary(service + "/Attend")
-        self.attend_stream = self.channel.stream_stream(service + "/AttendStream")
-        self.estimate = self.channel.unary_unary(
+        self.attend: Any = self.channel.unary_unary(service + "/Attend")
+        self.attend_stream: Any = self.channel.stream_stream(service + "/AttendStream")
+        self.estimate: Any = self.channel.unary_unary(
             service + "/Estimate",
             response_deserializer=attention_pb2.EstimateResponse.FromString,
         )
-        self.health = self.channel.unary_unary(base.HEALTH_CHECK)
+        self.health: Any = self.channel.unary_unary(base.HEALTH_CHECK)
 
 
 class Client(base.Base):
@@ -222,12 +224,13 @@ class Client(base.Base):
     @base.takes_request(request)
     def estimate(self, request: Request) -> attention_pb2.EstimateResponse:
         """What the request would cost, without sending its arrays."""
-        return self._call(
+        answer: attention_pb2.EstimateResponse = self._call(
             lambda on: on.estimate,
             base.estimate_bytes(request),
             request.timeout,
             request.metadata,
         )
+        return answer
 
     def stream(
         self,
@@ -257,13 +260,17 @@ class Client(base.Base):
 
         queries, keys, values    lists of arrays [L, D], or [H, L, D] with heads
         query_times, key_times   lists of times [L], or none
-        options                  as of attnd.request, for all sequences
+        key_valid, value_observed    lists too: [L], [L, Dv] by key
+        options                  as of attnd.request, for all sequences; not bias,
+                                 gates, clocks, lengths, offsets, layout
 
-        One answer for each sequence, of its own lengths. The sequences are padded
-        to the longest, so put sequences of like lengths together.
+        One answer for each sequence, of its own lengths; indices of `top_k` count
+        its own keys. The sequences travel packed, without padding, unless
+        `outputs` has "scores" or "weights": then they are padded to the longest,
+        so put sequences of like lengths together. `final_state` is that of all.
         """
-        made = ragged.ragged_request(queries, keys, values, **options)
-        return ragged.split(self.send(made), queries, keys)
+        made = ragged.ragged(queries, keys, values, **options)
+        return made.split(self.send(made.request))
 
     def attend_sharded(
         self,
@@ -418,22 +425,20 @@ class Client(base.Base):
     ) -> Sequence[Any]:
         """The configured encodings (attnd.v1.ResolvedEncoding), resolved for the
         given sizes; all of them without names."""
-        return self._call(
-            lambda on: on.list_encodings,
-            attention_pb2.ListEncodingsRequest(
-                names=names,
-                head_dim=head_dim,
-                query_heads=query_heads,
-                kv_heads=kv_heads,
-            ),
-            None,
+        message = attention_pb2.ListEncodingsRequest(
+            names=names, head_dim=head_dim, query_heads=query_heads, kv_heads=kv_heads
+        )
+        encodings: Sequence[Any] = self._call(
+            lambda on: on.list_encodings, message, None
         ).encodings
+        return encodings
 
     def server_info(self) -> attention_pb2.GetServerInfoResponse:
         """Version, limits, workers, configuration of the server."""
-        return self._call(
+        info: attention_pb2.GetServerInfoResponse = self._call(
             lambda on: on.get_server_info, attention_pb2.GetServerInfoRequest(), None
         )
+        return info
 
     def health(self, service: str = "") -> str:
         """ "SERVING" or "NOT_SERVING", by the standard health protocol."""
