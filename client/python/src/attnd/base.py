@@ -134,4 +134,6 @@ def health_answer(message: bytes) -> str:
 
 def estimate_bytes(request: Request) -> bytes:
     """An EstimateRequest: the request without its data."""
-    return attention_pb2.EstimateRequest(request=request.outline()).SerializeToString()
+    estimate = attention_pb2.EstimateRequest(request=request.outline())
+    encoded: bytes = estimate.SerializeToString()
+    return encoded

@@ -147,9 +147,9 @@ class Settings:
 
     def call_metadata(
         self, extra: Sequence[Tuple[str, Union[str, bytes]]], attempts_before: int
-    ) -> List[Tuple[str, Union[str, bytes]]]:
-        metadata = [*self.metadata.items(), *extra]
+    ) -> Tuple[Tuple[str, Union[str, bytes]], ...]:
+        metadata = (*self.metadata.items(), *extra)
         if attempts_before:
             # So that a server can tell new work from repeated attempts.
-            metadata.append(("x-attnd-previous-attempts", str(attempts_before)))
+            metadata += (("x-attnd-previous-attempts", str(attempts_before)),)
         return metadata

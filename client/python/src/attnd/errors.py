@@ -138,7 +138,8 @@ _DETAILS_KEY = "grpc-status-details-bin"
 def from_rpc(error: grpc.RpcError) -> AttndError:
     """The typed error of a failed call, of grpc or of grpc.aio."""
     details = b""
-    for key, value in error.trailing_metadata() or ():
+    metadata: Any = error.trailing_metadata()
+    for key, value in metadata or ():
         if key == _DETAILS_KEY:
             details = value
     return from_status(error.code().name, error.details() or "", details)
@@ -157,7 +158,7 @@ def from_status(code: str, text: str, details: bytes) -> AttndError:
     except DecodeError:
         pass
     kinds = _CLASSES if found.retry_delay is None else {**_CLASSES, **_WITH_DELAY}
-    error = kinds.get(code, AttndError)(text, code)
+    error: AttndError = kinds.get(code, AttndError)(text, code)
     error.__dict__.update(found.__dict__)
     return error
 

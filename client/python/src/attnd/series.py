@@ -14,10 +14,21 @@ after the other, each on what those before it leave over (Tukey's twicing).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Callable, List, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 import numpy as np
 
+from attnd.arrays import Array
 from attnd.durations import Duration, nanoseconds
 from attnd.request import request
 from attnd.times import times
@@ -39,7 +50,7 @@ class _Pass:
     """One encoding and the vector that all its queries and keys are."""
 
     encoding: str
-    vector: np.ndarray
+    vector: Array
 
 
 def interpolate(
@@ -101,7 +112,7 @@ def leave_one_out(
 
     frame = _frame(series)
     index_ns = _nanoseconds(frame.index, "series.index", naive)
-    values = frame.to_numpy(np.float64)
+    values: Array = frame.to_numpy(np.float64)
     if hide is not None:
         values = np.where(_frame(hide).to_numpy(bool), np.nan, values)
     level, left_over = _without_trend(index_ns, values, trend)
@@ -147,14 +158,17 @@ def anomaly_scores(
 def _running_scale(residual: "pd.Series", samples: int) -> "pd.Series":
     """1.4826 times the running median absolute deviation of a column."""
     known = residual.dropna()
-    window = dict(window=samples, center=True, min_periods=min(5, len(known)))
+    window: Dict[str, Any] = dict(
+        window=samples, center=True, min_periods=min(5, len(known))
+    )
     deviation = (known - known.rolling(**window).median()).abs()
     running = deviation.rolling(**window).median()
     # Where half of the samples are alike the deviation is 0; no sample may then
     # count as infinitely strange.
     floor = 0.1 * deviation.median()
     running = running.clip(lower=floor if floor > 0 else np.finfo(float).tiny)
-    return (MAD_TO_SIGMA * running).reindex(residual.index)
+    scale: "pd.Series" = (MAD_TO_SIGMA * running).reindex(residual.index)
+    return scale
 
 
 def _frame(series: Any) -> "pd.DataFrame":
@@ -187,31 +201,30 @@ def _wanted(index: Any, at: Any) -> Any:
     return pd.DatetimeIndex(at)
 
 
-def _nanoseconds(index: Any, name: str, naive: Optional[str]) -> np.ndarray:
+def _nanoseconds(index: Any, name: str, naive: Optional[str]) -> Array:
     return times(index, name, naive=naive).in_unit("ns", name).values
 
 
 def _without_trend(
-    index_ns: np.ndarray, values: np.ndarray, degree: int
-) -> Tuple[Callable[[np.ndarray], np.ndarray], np.ndarray]:
+    index_ns: Array, values: Array, degree: int
+) -> Tuple[Callable[[Array], Array], Array]:
     """Trends of the columns as a function of time, and what they leave over."""
     first, last = int(index_ns.min()), int(index_ns.max())
 
-    def scaled(ns: np.ndarray) -> np.ndarray:
+    def scaled(ns: Array) -> Array:
         return 2.0 * (ns - first) / max(last - first, 1) - 1.0
 
+    fit_to: Any = np.polynomial.Chebyshev.fit
     fits: List[Any] = []
     for column in values.T:
         known = np.isfinite(column)
         fits.append(
-            np.polynomial.Chebyshev.fit(
-                scaled(index_ns[known]), column[known], degree, domain=[-1, 1]
-            )
+            fit_to(scaled(index_ns[known]), column[known], degree, domain=[-1, 1])
             if known.sum() > degree >= 0
             else None
         )
 
-    def level(ns: np.ndarray) -> np.ndarray:
+    def level(ns: Array) -> Array:
         x = scaled(ns)
         columns = [np.zeros(len(x)) if fit is None else fit(x) for fit in fits]
         return np.stack(columns, axis=1)
@@ -235,7 +248,7 @@ def _passes(client: "Client", encoding: Encodings, weights: Weights) -> List[_Pa
 
 def _constant_vector(
     client: "Client", name: str, weights: Optional[Sequence[float]]
-) -> np.ndarray:
+) -> Array:
     (encoding,) = client.list_encodings(name)
     blocks = [
         block
@@ -260,11 +273,11 @@ def _constant_vector(
 def _average(
     client: "Client",
     each: _Pass,
-    index_ns: np.ndarray,
-    values: np.ndarray,
-    wanted_ns: np.ndarray,
+    index_ns: Array,
+    values: Array,
+    wanted_ns: Array,
     **mask: Any,
-) -> np.ndarray:
+) -> Array:
     """Means of the known values at wanted times; a batch item for each column."""
     known = np.isfinite(values)
     columns = values.shape[1]
@@ -289,11 +302,11 @@ def _average(
 def _average_of_others(
     client: "Client",
     each: _Pass,
-    index_ns: np.ndarray,
-    values: np.ndarray,
+    index_ns: Array,
+    values: Array,
     causal: bool,
     window: Optional[Duration],
-) -> np.ndarray:
+) -> Array:
     """Means of the known values at other times than the sample's own.
 
     The past by strict causality; the future the same on a clock that runs
@@ -329,14 +342,14 @@ def _average_of_others(
     top = lse.max(axis=0)
     shares = np.exp(lse - np.where(np.isneginf(top), 0.0, top))
     with np.errstate(invalid="ignore"):
-        average = (shares * means).sum(axis=0) / shares.sum(axis=0)
+        average: Array = (shares * means).sum(axis=0) / shares.sum(axis=0)
     return average.T
 
 
-def _rows(vector: np.ndarray, items: int, rows: int) -> np.ndarray:
+def _rows(vector: Array, items: int, rows: int) -> Array:
     return np.broadcast_to(vector, (items, 1, rows, vector.size))
 
 
-def _column_items(values: np.ndarray, known: np.ndarray) -> np.ndarray:
+def _column_items(values: Array, known: Array) -> Array:
     filled = np.where(known, values, 0.0).astype(np.float32)
     return np.ascontiguousarray(filled.T)[:, None, :, None]
