@@ -24,6 +24,7 @@ std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
 void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   axes_.clear();
   head_ = nullptr;
+  shared_ = false;
   const Encoder* encoder = plan.encoder(number);
   if (encoder == nullptr) return;
   head_ = &encoder->head(kv_head);

@@ -20,6 +20,13 @@ class DriveAxes {
  public:
   void Select(const Plan& plan, int64_t item, int64_t kv_head);
 
+  // Whether heads share phase rows, which then last as long as the item.
+  bool shared() const { return shared_; }
+  // Floats of a phase row; 0 without an encoding.
+  int64_t phase_floats() const {
+    return head_ == nullptr ? 0 : 2 * int64_t{head_->table_size()};
+  }
+
   int sources() const { return static_cast<int>(axes_.size()); }
 
   // Phase row of a query or key of the item's order (rotation.h): cosines

@@ -33,9 +33,10 @@ struct LinearWorkspace::State {
   LinearChunk chunk;
   LinearTile tile;
   LinearNormaliser normaliser;
-  LinearSums backward;
-  // Sums over the future of a bidirectional head, [group, Lq, Dv + 1].
-  std::vector<float> future;
+  // Sums over the future of a bidirectional head: over ones [group, Lq]; over
+  // values [group, Lq, Dv] where the output has 16 bits, else they wait there.
+  std::vector<float> future_ones, future;
+  std::vector<double> lags, late_lags;  // of a step
 };
 
 namespace {
@@ -69,19 +70,17 @@ class Pass {
   absl::Status Begin(LinearProgress::State& progress);
   void LoadState(LinearSums& sums);
   void StoreState(const LinearProgress::State& progress);
+  const double* LagsFrom(int64_t from, int64_t to,
+                         std::vector<double>& lags) const;
   absl::Status RunChunk(LinearProgress::State& progress);
   absl::Status InsideRows(int64_t first, int64_t last, const LinearSums& sums);
   absl::Status BehindRows(int64_t first, int64_t last, int64_t reference,
                           const LinearSums& sums);
   void EmptyRows(int64_t first, int64_t last);
   void Finish(const LinearTile::Place& place);
+  int64_t OutputIndex(int64_t head, int64_t row) const;
   void WriteRow(int64_t head, int64_t row, const float* values) const;
-  float* FutureRow(int64_t head, int64_t row) {
-    const int64_t width = plan_.state_shape().value_dim + 1;
-    return work_.future.data() +
-           ((head - kv_head_ * group_) * problem_.query.shape().rows + row) *
-               width;
-  }
+  void AddFuture(int64_t head, int64_t row, float* sums);
   HeldKeys* held() { return plan_.state_shape().held ? &work_.held : nullptr; }
   bool cancelled() const {
     return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
@@ -98,7 +97,7 @@ class Pass {
 
 void Pass::Select(bool backward) {
   work_.walk.Select(plan_, item_, kv_head_, backward);
-  work_.decays.Select(head_, backward);
+  work_.decays.Select(head_, backward, PaddedDim(plan_.state_shape().dim));
   if (held() != nullptr) {
     work_.held.Select(plan_, item_, kv_head_, head_, work_.walk);
   }
@@ -160,11 +159,33 @@ void Pass::StoreState(const LinearProgress::State& progress) {
   }
 }
 
-void Pass::WriteRow(int64_t head, int64_t row, const float* values) const {
+int64_t Pass::OutputIndex(int64_t head, int64_t row) const {
   const Shape4& q = problem_.query.shape();
-  const int64_t index = problem_.query.layout() == Layout::kBHLD
-                            ? (batch_ * q.heads + head) * q.rows + row
-                            : (batch_ * q.rows + row) * q.heads + head;
+  return problem_.query.layout() == Layout::kBHLD
+             ? (batch_ * q.heads + head) * q.rows + row
+             : (batch_ * q.rows + row) * q.heads + head;
+}
+
+// Adds a row to what the pass from the end left there, or leaves it there.
+void Pass::AddFuture(int64_t head, int64_t row, float* sums) {
+  const int64_t channels = plan_.state_shape().value_dim;
+  const int64_t place =
+      (head - kv_head_ * group_) * problem_.query.shape().rows + row;
+  float* future = problem_.output_dtype == DType::kF32
+                      ? out_.output.data() + OutputIndex(head, row) * channels
+                      : work_.future.data() + place * channels;
+  float& ones = work_.future_ones[place];
+  if (work_.walk.backward()) {
+    std::copy_n(sums, channels, future);
+    ones = plan_.ones() ? sums[channels] : 0;
+    return;
+  }
+  for (int64_t c = 0; c < channels; ++c) sums[c] += future[c];
+  if (plan_.ones()) sums[channels] += ones;
+}
+
+void Pass::WriteRow(int64_t head, int64_t row, const float* values) const {
+  const int64_t index = OutputIndex(head, row);
   const int64_t channels = plan_.state_shape().value_dim;
   if (problem_.output_dtype == DType::kF32) {
     std::copy_n(values, channels, out_.output.data() + index * channels);
@@ -183,14 +204,8 @@ void Pass::Finish(const LinearTile::Place& place) {
     float* sums = work_.tile.row(r);
     const int64_t row = work_.walk.QueryRow(place.query + r);
     if (plan_.problem().options.bidirectional) {
-      float* future = FutureRow(place.head, row);
-      for (int64_t c = 0; c < channels; ++c) sums[c] += future[c];
-      if (plan_.ones()) sums[channels] += future[channels];
-      if (work_.walk.backward()) {
-        std::copy_n(sums, channels, future);
-        if (plan_.ones()) future[channels] = sums[channels];
-        continue;
-      }
+      AddFuture(place.head, row, sums);
+      if (work_.walk.backward()) continue;
     }
     const float ones = plan_.ones() ? sums[channels] : 0;
     work_.normaliser.Divide(place.query + r, ones, sums);
@@ -271,6 +286,16 @@ absl::Status Pass::Begin(LinearProgress::State& progress) {
   return absl::OkStatus();
 }
 
+// Lags of every source from one key to another.
+const double* Pass::LagsFrom(int64_t from, int64_t to,
+                             std::vector<double>& lags) const {
+  lags.resize(std::max(1, work_.walk.sources()));
+  for (int s = 0; s < work_.walk.sources(); ++s) {
+    lags[s] = work_.walk.KeyLag(s, to, from);
+  }
+  return lags.data();
+}
+
 absl::Status Pass::RunChunk(LinearProgress::State& progress) {
   LinearWalk& walk = work_.walk;
   LinearChunk& chunk = work_.chunk;
@@ -295,8 +320,8 @@ absl::Status Pass::RunChunk(LinearProgress::State& progress) {
   const bool more = end < walk.keys();
   const bool stop = behind > inside || !more;
   const int64_t to = stop ? end - 1 : end;
-  progress.sums.Step(work_.decays, chunk.LagsFrom(key, to).data(),
-                     chunk.LagsFrom(end - 1, to).data(), chunk.late(),
+  progress.sums.Step(work_.decays, LagsFrom(key, to, work_.lags),
+                     LagsFrom(end - 1, to, work_.late_lags), chunk.late(),
                      chunk.delta());
   for (const auto& [channel, at] : chunk.non_finite()) {
     progress.sums.Spoil(channel);
@@ -305,7 +330,7 @@ absl::Status Pass::RunChunk(LinearProgress::State& progress) {
     status = BehindRows(inside, behind, end - 1, progress.sums);
     if (!status.ok()) return status;
     if (more) {
-      progress.sums.Step(work_.decays, chunk.LagsFrom(end - 1, end).data(),
+      progress.sums.Step(work_.decays, LagsFrom(end - 1, end, work_.lags),
                          nullptr, {}, nullptr);
     }
   }
@@ -349,7 +374,10 @@ absl::Status Pass::Forward(LinearProgress::State& progress) {
 absl::Status Pass::Backward() {
   Select(true);
   const Shape4& q = problem_.query.shape();
-  work_.future.assign(group_ * q.rows * (plan_.state_shape().value_dim + 1), 0);
+  work_.future_ones.resize(group_ * q.rows);
+  if (problem_.output_dtype != DType::kF32) {
+    work_.future.resize(group_ * q.rows * plan_.state_shape().value_dim);
+  }
   LinearProgress::State progress;
   return Segment(progress, std::numeric_limits<int64_t>::max());
 }

@@ -20,9 +20,9 @@ void LinearChunk::Load(const LinearPlan& plan, int64_t batch, int64_t kv_head,
   LoadKeys(plan, batch, kv_head, held);
   LoadValues(plan, batch, kv_head, held);
   FindLateParts(last_query);
+  SetLags(key);
   moved_.Reserve(dim_ * kLinearChunk);
-  decays.AdvanceKeys(lags_, late_lags_, late_, dim_, still_.data(),
-                     moved_.data());
+  decays.AdvanceKeys(lags_, late_, still_.data(), moved_.data());
 }
 
 void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
@@ -48,11 +48,30 @@ void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
   PackBlock(rows, count_, dim_, still_.Reserve(dim_ * kLinearChunk));
 }
 
+// Null where they have to be copied.
+const float* LinearChunk::ValuesInPlace(const LinearPlan& plan, int64_t batch,
+                                        int64_t kv_head) const {
+  const TensorRef& value = plan.problem().attention.value;
+  const int64_t row = walk_->KeyRow(key_);
+  if (count_ < kLinearChunk || value.shape().cols != width_ ||
+      !value.rows_adjacent()) {
+    return nullptr;
+  }
+  for (int64_t j = 1; j < count_; ++j) {
+    if (walk_->KeyRow(key_ + j) != row + j) return nullptr;
+  }
+  const float* first = value.FloatRow(batch, kv_head, row);
+  return first != nullptr && FiniteValues(first, count_ * width_) ? first
+                                                                  : nullptr;
+}
+
 void LinearChunk::LoadValues(const LinearPlan& plan, int64_t batch,
                              int64_t kv_head, HeldKeys* held) {
   const TensorRef& value = plan.problem().attention.value;
   const int64_t dim = value.shape().cols;
   non_finite_.clear();
+  value_ = held == nullptr ? ValuesInPlace(plan, batch, kv_head) : nullptr;
+  if (value_ != nullptr) return;
   float* out = values_.Reserve(kLinearChunk * width_);
   for (int64_t j = 0; j < count_; ++j, out += width_) {
     if (held != nullptr) {
@@ -62,9 +81,7 @@ void LinearChunk::LoadValues(const LinearPlan& plan, int64_t batch,
     }
     std::fill(out + dim, out + width_, 0.0f);
     if (plan.ones()) out[dim] = 1;
-    float check = 0;  // 0 * x is NaN exactly for non-finite x
-    for (int64_t c = 0; c < dim; ++c) check += out[c] * 0.0f;
-    if (check == 0) continue;
+    if (FiniteValues(out, dim)) continue;
     for (int64_t c = 0; c < dim; ++c) {
       if (std::isfinite(out[c])) continue;
       out[c] = 0;
@@ -73,47 +90,47 @@ void LinearChunk::LoadValues(const LinearPlan& plan, int64_t batch,
     }
   }
   std::fill(out, values_.data() + kLinearChunk * width_, 0.0f);
+  value_ = values_.data();
+}
+
+// Columns beyond the last key are zeros; any lag serves them.
+void LinearChunk::SetLags(int64_t reference) {
+  const int sources = walk_->sources();
+  lags_.Resize(sources * kLinearChunk);
+  for (int s = 0; s < sources; ++s) {
+    for (int64_t j = 0; j < kLinearChunk; ++j) {
+      lags_.Set(s * kLinearChunk + j,
+                walk_->KeyLag(s, reference, std::min(key_ + j, end() - 1)));
+    }
+  }
 }
 
 void LinearChunk::FindLateParts(int64_t last_query) {
   late_parts_.clear();
   late_.assign(decays_->parts(), 0);
   const int sources = walk_->sources();
-  const int64_t last = end() - 1;
-  std::vector<double> span(sources);
-  lags_.Resize(sources * kLinearChunk);
-  late_lags_.Resize(sources * kLinearChunk);
+  span_.resize(sources);
   for (int s = 0; s < sources; ++s) {
-    span[s] = walk_->KeyLag(s, last, key_);
+    span_[s] = walk_->KeyLag(s, end() - 1, key_);
     if (last_query >= 0) {
-      span[s] = std::max(span[s], walk_->QueryLag(s, last_query, key_));
-    }
-    for (int64_t j = 0; j < kLinearChunk; ++j) {
-      // Columns beyond the last key are zeros; any lag serves them.
-      const int64_t key = std::min(key_ + j, last);
-      lags_.Set(s * kLinearChunk + j, walk_->KeyLag(s, key_, key));
-      late_lags_.Set(s * kLinearChunk + j, walk_->KeyLag(s, last, key));
+      span_[s] = std::max(span_[s], walk_->QueryLag(s, last_query, key_));
     }
   }
   for (int part : decays_->live()) {
-    if (decays_->MayGrow(part, span[decays_->SourceOf(part)])) continue;
+    if (decays_->MayGrow(part, span_[decays_->SourceOf(part)])) continue;
     late_parts_.push_back(part);
     late_[part] = 1;
   }
 }
 
 absl::Status LinearChunk::Sum(TileGemm& gemm) {
+  if (!late_parts_.empty()) {
+    SetLags(end() - 1);
+    decays_->AdvanceParts(lags_, late_parts_, still_.data(), moved_.data());
+  }
   return gemm.WeightValue(static_cast<int>(dim_),
                           static_cast<int>(kLinearChunk), width_, moved_.data(),
-                          values_.data(), false, delta_.Reserve(dim_ * width_));
-}
-
-std::vector<double> LinearChunk::LagsFrom(int64_t from, int64_t to) const {
-  std::vector<double> lags(std::max(1, walk_->sources()));
-  for (int s = 0; s < walk_->sources(); ++s) {
-    lags[s] = walk_->KeyLag(s, to, from);
-  }
-  return lags;
+                          value_, false, delta_.Reserve(dim_ * width_));
 }
 
 }  // namespace attnd

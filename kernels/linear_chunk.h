@@ -34,29 +34,31 @@ class LinearChunk {
   const std::vector<int>& late_parts() const { return late_parts_; }
   // The same, one per part.
   const std::vector<uint8_t>& late() const { return late_; }
-  // Rotated block [dim, 64]; and K^ = A(r - s) k, r the first key, for late
-  // parts the last one.
+  // Rotated block [dim, 64]; and K^ = A(r - s) k, r the first key, 0 for late
+  // parts.
   const float* still() const { return still_.data(); }
   const float* moved() const { return moved_.data(); }
-  // [64, width]; non-finite values are 0 here.
-  const float* values() const { return values_.data(); }
+  // [64, width]; non-finite values are 0 here. In the request where they lie so
+  // there.
+  const float* values() const { return value_; }
   // Non-finite values: channel and key of the chunk.
   const std::vector<std::pair<int32_t, int32_t>>& non_finite() const {
     return non_finite_;
   }
 
-  // delta [dim, width] = moved * values.
+  // delta [dim, width] = K^ * values, late parts of K^ referred to the last
+  // key; moved() holds them afterwards.
   absl::Status Sum(TileGemm& gemm);
   const float* delta() const { return delta_.data(); }
-  // Lags of every source from the first (last) key to key `to`, or to the last
-  // key of the chunk.
-  std::vector<double> LagsFrom(int64_t from, int64_t to) const;
 
  private:
   void LoadKeys(const LinearPlan& plan, int64_t batch, int64_t kv_head,
                 HeldKeys* held);
   void LoadValues(const LinearPlan& plan, int64_t batch, int64_t kv_head,
                   HeldKeys* held);
+  const float* ValuesInPlace(const LinearPlan& plan, int64_t batch,
+                             int64_t kv_head) const;
+  void SetLags(int64_t reference);
   void FindLateParts(int64_t last_query);
 
   int64_t key_ = 0, count_ = 0, dim_ = 0, width_ = 0;
@@ -64,7 +66,9 @@ class LinearChunk {
   LinearDecays* decays_ = nullptr;
   std::vector<int> late_parts_;
   std::vector<uint8_t> late_;
-  SplitLags lags_, late_lags_;
+  const float* value_ = nullptr;
+  std::vector<double> span_;
+  SplitLags lags_;
   AlignedBuffer rows_, raw_, still_, moved_, values_, delta_;
   std::vector<std::pair<int32_t, int32_t>> non_finite_;
 };

@@ -9,10 +9,10 @@
 #define ATTND_KERNELS_LINEAR_DECAYS_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "kernels/encoder.h"
-#include "kernels/tensor.h"
 
 namespace attnd {
 
@@ -27,6 +27,9 @@ inline constexpr double kMaxLinearGrowth = 40;
 // (1 + kMaxLinearPowers)^2 times the rounding of the terms.
 inline constexpr double kMaxLinearPowers = 4;
 
+// Jets of a chain are at most so many.
+inline constexpr int kMaxLinearOrder = 4;
+
 // Lags along every source of an encoder, for `width` rows or columns:
 // hi[source * width + j] + lo[...] is the lag to double precision.
 struct SplitLags {
@@ -39,6 +42,9 @@ struct SplitLags {
     hi[i] = static_cast<float>(lag);
     lo[i] = static_cast<float>(lag - static_cast<double>(hi[i]));
   }
+  double At(size_t i) const {
+    return static_cast<double>(hi[i]) + static_cast<double>(lo[i]);
+  }
 };
 
 // The chains and small blocks of one head. Parts are numbered: chains in the
@@ -47,7 +53,8 @@ class LinearDecays {
  public:
   // `mirrored`: lags are sizes of negative ones (bidirectional, two-sided
   // rule). head null: no parts.
-  void Select(const HeadEncoder* head, bool mirrored);
+  // `padded` rows (gemm.h).
+  void Select(const HeadEncoder* head, bool mirrored, int64_t padded);
 
   const HeadEncoder* head() const { return head_; }
   int chains() const { return chains_; }
@@ -63,49 +70,56 @@ class LinearDecays {
   // `span` units of its source.
   bool MayGrow(int part, double span) const;
 
-  // row = A(lag)^T row; one lag per source, hi[source] + lo[source].
-  void AdvanceQuery(const float* hi, const float* lo, float* row) const;
+  // Rows of the encoded order up to the padded dimension that no part holds, as
+  // ranges.
+  const std::vector<std::pair<int64_t, int64_t>>& plain() const {
+    return plain_;
+  }
 
-  // dst = A(lag_j) src for the 64 columns of a packed block [dim, 64]; parts
-  // with late[part] take their lags from `late_lags`.
-  void AdvanceKeys(const SplitLags& lags, const SplitLags& late_lags,
-                   const std::vector<uint8_t>& late, int64_t dim,
+  // rows[r] = A(lag_r)^T rows[r] for `rows` rows of `stride` floats; lags
+  // [rows, sources].
+  void AdvanceQueries(const SplitLags& lags, int sources, int64_t rows,
+                      int64_t stride, float* out) const;
+
+  // dst = A(lag_j) src for the 64 columns of a packed block [dim, 64], lags
+  // [sources, 64]; 0 for parts with late[part].
+  void AdvanceKeys(const SplitLags& lags, const std::vector<uint8_t>& late,
                    const float* src, float* dst) const;
-
-  // Zeros the parts' positions in `rows` rows of `stride` floats.
-  void Clear(const std::vector<int>& parts, int64_t rows, int64_t stride,
-             float* out) const;
-
-  // logits[r, j] += share of `parts` of q_r^T A(row lag + key lag) k_j for
-  // columns j in [first, last) of a block; row lags [rows, sources], key lags
-  // [sources, 64]. Both lags belong to one reference. `sources` of the encoder.
-  void AddShares(const std::vector<int>& parts, const SplitLags& row_lags,
-                 const SplitLags& key_lags, const float* queries, int64_t rows,
-                 int64_t stride, const float* keys, int64_t first, int64_t last,
-                 int sources, float* logits);
+  // The same for some parts alone; others are left as they are.
+  void AdvanceParts(const SplitLags& lags, const std::vector<int>& parts,
+                    const float* src, float* dst) const;
 
   // Matrix of a small block in the direction of this pass.
   const std::vector<double>& SmallMatrix(int small) const;
+  // exp(lag M) of that matrix.
+  std::vector<double> SmallExp(int small, double lag) const;
 
   // Chains as the loops read them, jets of chain i at first[i] + r * step[i].
   struct Table {
     std::vector<float> rate_hi, rate_lo, coupling;
     std::vector<int> order, first, step, source;
     void Clear();
+    // Adds chain `i` of another.
+    void Take(const Table& other, int i);
     int count() const { return static_cast<int>(order.size()); }
   };
+  const Table& table() const { return table_; }
 
  private:
+  void FindPlain(int64_t padded);
+
   const HeadEncoder* head_ = nullptr;
   bool mirrored_ = false;
   int chains_ = 0;
   Table table_;
   std::vector<double> small_norm_;
   std::vector<int> live_;
-  // Of AddShares.
-  Table some_;
-  AlignedBuffer moved_, advanced_;
+  std::vector<std::pair<int64_t, int64_t>> plain_;
 };
+
+// y = M x or M^T x of a small block, strides in floats; may be in place.
+void MultiplySmall(const std::vector<double>& matrix, bool transposed,
+                   const float* x, int64_t x_step, float* y, int64_t y_step);
 
 }  // namespace attnd
 

@@ -10,6 +10,7 @@
 #include "kernels/gemm.h"
 #include "kernels/linear_checks.h"
 #include "kernels/linear_decays.h"
+#include "kernels/linear_late.h"
 
 namespace attnd {
 namespace {
@@ -128,9 +129,19 @@ int64_t LinearPlan::sums_bytes() const {
 
 int64_t LinearPlan::workspace_bytes() const {
   const int64_t dim = PaddedDim(state_shape_.dim);
-  return static_cast<int64_t>(sizeof(float)) *
-         (kLinearChunk * (4 * dim + width_) + dim * width_ +
-          kMaxTileRows * (3 * dim + kLinearChunk + width_));
+  const Shape4& q = problem_.attention.query.shape();
+  const int64_t group = q.heads / state_shape_.kv_heads;
+  // Keys encoded, packed, moved and moved late; values; phases of keys and of
+  // queries; the sum over the chunk. Queries by row and by column, logits and
+  // answers. Two raw rows, and late queries and keys of a run.
+  int64_t floats = kLinearChunk * (4 * dim + width_ + 2 * dim) + dim * width_ +
+                   kMaxTileRows * (2 * dim + kLinearChunk + width_) +
+                   (4 + 2 * kLateBlock) * dim;
+  if (problem_.options.bidirectional) {
+    const bool in_place = problem_.attention.output_dtype == DType::kF32;
+    floats += group * q.rows * (1 + (in_place ? 0 : state_shape_.value_dim));
+  }
+  return static_cast<int64_t>(sizeof(float)) * floats;
 }
 
 }  // namespace attnd

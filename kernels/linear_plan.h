@@ -38,7 +38,8 @@ class LinearPlan {
   int64_t output_elements() const { return rows_->output_elements(); }
   // Running sums of all heads, which exist while the plan runs, bytes.
   int64_t sums_bytes() const;
-  // Scratch one worker needs, bytes.
+  // Scratch one worker needs, bytes; grows with the length only where
+  // bidirectional sums wait for their other half.
   int64_t workspace_bytes() const;
 
   // Columns of a value row with a column of ones behind it where a normaliser

@@ -1,16 +1,16 @@
 #include "kernels/linear_sums.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
-#include <utility>
-
-#include "kernels/matrix_exp.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear_sums.cc"
+// foreach_target.h comes first: it includes this file again.
+// clang-format off
 #include <hwy/foreach_target.h>
+#include <hwy/contrib/math/math-inl.h>
 #include <hwy/highway.h>
+// clang-format on
 
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
@@ -18,17 +18,46 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-constexpr int kMaxJets = 4;
+using Double = hn::CappedTag<double, 8>;
+using Table = LinearDecays::Table;
+
+// out[i * 4 + r] = e^(-rate lag) (coupling lag)^r / r! of chain i, one lag per
+// source.
+void PowersImpl(const HeadEncoder& head, const Table& table, const double* lags,
+                double* out) {
+  const Double d;
+  const auto n = static_cast<int>(hn::Lanes(d));
+  HWY_ALIGN double exponent[8] = {}, e[8];
+  for (int i = 0; i < table.count(); i += n) {
+    const int live = std::min(n, table.count() - i);
+    for (int l = 0; l < live; ++l) {
+      exponent[l] = -head.exact_rates()[i + l] * lags[table.source[i + l]];
+    }
+    hn::Store(hn::Exp(d, hn::Load(d, exponent)), d, e);
+    for (int l = 0; l < live; ++l) {
+      double* power = out + (i + l) * kMaxLinearOrder;
+      power[0] = e[l];
+      if (table.order[i + l] == 1) continue;
+      const double z =
+          head.exact_couplings()[i + l] * lags[table.source[i + l]];
+      for (int r = 1; r < table.order[i + l]; ++r) {
+        power[r] = e[l] == 0 ? 0 : power[r - 1] * z / r;
+      }
+    }
+  }
+}
 
 // y_r = sum_i (a_i S_{r+i} + b_i delta_{r+i}) over the rows of one chain.
-void StepChainImpl(int order, const double* a, const double* b, double* sums,
-                   const float* delta, float* rounded, int64_t step,
-                   int64_t width) {
-  const hn::CappedTag<double, 8> d;
-  const hn::Rebind<float, decltype(d)> df;
+HWY_INLINE void StepChain(int order, const double* a, const double* b,
+                          double* HWY_RESTRICT sums,
+                          const float* HWY_RESTRICT delta,
+                          float* HWY_RESTRICT rounded, int64_t step,
+                          int64_t width) {
+  const Double d;
+  const hn::Rebind<float, Double> df;
   const auto n = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t w = 0; w < width; w += n) {
-    hn::Vec<decltype(d)> s[kMaxJets], x[kMaxJets];
+    hn::Vec<Double> s[kMaxLinearOrder], x[kMaxLinearOrder];
     for (int r = 0; r < order; ++r) {
       s[r] = hn::LoadU(d, sums + r * step + w);
       if (delta != nullptr) {
@@ -49,26 +78,42 @@ void StepChainImpl(int order, const double* a, const double* b, double* sums,
   }
 }
 
+// All chains; a and b as PowersImpl gives them, b for chains with late[i].
+void StepChainsImpl(const Table& table, const double* a, const double* b,
+                    const uint8_t* late, double* sums, const float* delta,
+                    float* rounded, int64_t width) {
+  for (int i = 0; i < table.count(); ++i) {
+    const int64_t at = table.first[i] * width;
+    const double* own = a + i * kMaxLinearOrder;
+    const double* added =
+        delta != nullptr && late[i] != 0 ? b + i * kMaxLinearOrder : own;
+    const float* from = delta == nullptr ? nullptr : delta + at;
+    if (table.order[i] == 1) {
+      StepChain(1, own, added, sums + at, from, rounded + at, 0, width);
+    } else {
+      StepChain(table.order[i], own, added, sums + at, from, rounded + at,
+                table.step[i] * width, width);
+    }
+  }
+}
+
+// Rows of no part just add up.
+void StepPlainImpl(int64_t count, double* sums, const float* delta,
+                   float* rounded) {
+  const double one = 1;
+  StepChain(1, &one, &one, sums, delta, rounded, 0, count);
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace attnd
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 namespace attnd {
-namespace {
 
-HWY_EXPORT(StepChainImpl);
-
-constexpr int kMaxOrder = 4;
-
-void Powers(double rate, double coupling, double lag, int order, double* out) {
-  out[0] = std::exp(-rate * lag);
-  for (int r = 1; r < order; ++r) {
-    out[r] = out[0] == 0 ? 0 : out[r - 1] * coupling * lag / r;
-  }
-}
-
-}  // namespace
+HWY_EXPORT(PowersImpl);
+HWY_EXPORT(StepChainsImpl);
+HWY_EXPORT(StepPlainImpl);
 
 void LinearSums::Reset(int64_t dim, int64_t width) {
   dim_ = dim;
@@ -95,53 +140,33 @@ void LinearSums::Spoil(int64_t column) {
 void LinearSums::Step(const LinearDecays& decays, const double* lags,
                       const double* late_lags, const std::vector<uint8_t>& late,
                       const float* delta) {
-  const auto rows = [&](int64_t first, int order, int64_t step, const double* a,
-                        const double* b) {
+  for (const auto& [first, last] : decays.plain()) {
     const int64_t at = first * width_;
-    HWY_DYNAMIC_DISPATCH(StepChainImpl)
-    (order, a, b, exact_.data() + at, delta == nullptr ? nullptr : delta + at,
-     rounded_.data() + at, step * width_, width_);
-  };
-  // Rows of no part just add up.
-  const double one = 1;
-  int64_t done = 0;
-  const auto plain = [&](int64_t end) {
-    for (; done < end; ++done) rows(done, 1, 1, &one, &one);
-  };
+    HWY_DYNAMIC_DISPATCH(StepPlainImpl)
+    ((last - first) * width_, exact_.data() + at,
+     delta == nullptr ? nullptr : delta + at, rounded_.data() + at);
+  }
   const HeadEncoder* head = decays.head();
-  if (head == nullptr) return plain(dim_);
-  if (!head->smalls().empty()) {
-    StepSmalls(decays, lags, late_lags, late, delta);
-  }
-  // In order of their first row: chain groups, small blocks between them.
-  std::vector<std::pair<int64_t, int64_t>> taken;
-  for (const HeadEncoder::ChainGroup& group : head->chain_groups()) {
-    taken.emplace_back(group.first,
-                       group.first + int64_t{group.order} * group.count);
-    for (int i = 0; i < group.count; ++i) {
-      const int chain = group.factor_offset + i;
-      const int source = head->chain_sources()[chain];
-      const double rate = head->exact_rates()[chain];
-      const double coupling = head->exact_couplings()[chain];
-      double a[kMaxOrder], b[kMaxOrder];
-      Powers(rate, coupling, lags[source], group.order, a);
-      if (delta != nullptr && late[chain] != 0) {
-        Powers(rate, coupling, late_lags[source], group.order, b);
-      } else {
-        std::copy_n(a, group.order, b);
+  if (head == nullptr) return;
+  if (decays.chains() > 0) {
+    const int chains = decays.chains();
+    powers_.resize(2 * static_cast<size_t>(chains) * kMaxLinearOrder);
+    double* late_powers = powers_.data() + int64_t{chains} * kMaxLinearOrder;
+    HWY_DYNAMIC_DISPATCH(PowersImpl)
+    (*head, decays.table(), lags, powers_.data());
+    if (delta != nullptr) {
+      const bool any = std::any_of(late.begin(), late.begin() + chains,
+                                   [](uint8_t is) { return is != 0; });
+      if (any) {
+        HWY_DYNAMIC_DISPATCH(PowersImpl)
+        (*head, decays.table(), late_lags, late_powers);
       }
-      rows(group.first + i, group.order, group.count, a, b);
     }
+    HWY_DYNAMIC_DISPATCH(StepChainsImpl)
+    (decays.table(), powers_.data(), late_powers, late.data(), exact_.data(),
+     delta, rounded_.data(), width_);
   }
-  for (const HeadEncoder::Small& small : head->smalls()) {
-    taken.emplace_back(small.first, small.first + small.size);
-  }
-  std::sort(taken.begin(), taken.end());
-  for (const auto& [first, last] : taken) {
-    plain(first);
-    done = last;
-  }
-  plain(dim_);
+  StepSmalls(decays, lags, late_lags, late, delta);
 }
 
 void LinearSums::StepSmalls(const LinearDecays& decays, const double* lags,
@@ -151,13 +176,11 @@ void LinearSums::StepSmalls(const LinearDecays& decays, const double* lags,
   const HeadEncoder& head = *decays.head();
   for (size_t i = 0; i < head.smalls().size(); ++i) {
     const HeadEncoder::Small& small = head.smalls()[i];
-    const std::vector<double>& matrix = decays.SmallMatrix(static_cast<int>(i));
-    const bool is_late = late[decays.chains() + i] != 0;
-    const std::vector<double> a =
-        MatrixExp(matrix, small.size, lags[small.source]);
+    const int number = static_cast<int>(i);
+    const std::vector<double> a = decays.SmallExp(number, lags[small.source]);
     const std::vector<double> b =
-        delta != nullptr && is_late
-            ? MatrixExp(matrix, small.size, late_lags[small.source])
+        delta != nullptr && late[decays.chains() + i] != 0
+            ? decays.SmallExp(number, late_lags[small.source])
             : a;
     std::vector<double> y(small.size);
     for (int64_t w = 0; w < width_; ++w) {

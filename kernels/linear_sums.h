@@ -45,6 +45,7 @@ class LinearSums {
 
   int64_t dim_ = 0, width_ = 0;
   std::vector<double> exact_;
+  std::vector<double> powers_;  // of chains, for one step
   AlignedBuffer rounded_;
 };
 

@@ -6,6 +6,7 @@
 
 #include "kernels/feature_map.h"
 #include "kernels/rotation.h"
+#include "kernels/small_product.h"
 
 namespace attnd {
 
@@ -16,37 +17,44 @@ void LoadQuery(const LinearPlan& plan, const LinearTile::Place& place,
   ApplyFeatureMap(plan.problem().options.feature_map, raw, query.shape().cols);
 }
 
-// Rotated and scaled queries, decayed from key `reference` on; also without the
-// decay where late parts need it.
+// Rotated and scaled queries, decayed from key `reference` on; late parts take
+// them without the decay.
 void LinearTile::Encode(const LinearPlan& plan, const Place& place,
                         LinearWalk& walk, const LinearDecays& decays,
-                        int64_t reference, bool keep_still) {
+                        int64_t reference, bool late) {
   const int64_t dim = plan.state_shape().dim;
   const HeadEncoder* head = decays.head();
   dim_ = PaddedDim(dim);
   width_ = plan.width();
   float* raw = raw_.Reserve(2 * dim_);
   float* out = advanced_.Reserve(kMaxTileRows * dim_);
-  if (keep_still) still_.Reserve(kMaxTileRows * dim_);
   sums_.Reserve(kMaxTileRows * width_);
   const bool turns = head != nullptr && head->table_size() > 0;
   const int sources = walk.sources();
-  lags_.Resize(sources);
-  for (int64_t r = 0; r < place.rows; ++r, out += dim_) {
+  lags_.Resize(place.rows * sources);
+  for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.query + r;
     LoadQuery(plan, place, walk, r, raw);
     const float* cosine = turns ? walk.QueryPhases(i) : nullptr;
     const float* sine = turns ? cosine + head->table_size() : nullptr;
     EncodeRow(head, true, cosine, sine, plan.problem().attention.scale, raw,
-              dim, dim_, raw + dim_, out);
-    if (keep_still) std::copy_n(out, dim_, still_.data() + r * dim_);
+              dim, dim_, raw + dim_, out + r * dim_);
     for (int s = 0; s < sources; ++s) {
-      lags_.Set(s, reference < 0 ? walk.QueryLagOfStart(s, i)
-                                 : walk.QueryLag(s, i, reference));
+      lags_.Set(r * sources + s, reference < 0
+                                     ? walk.QueryLagOfStart(s, i)
+                                     : walk.QueryLag(s, i, reference));
     }
-    decays.AdvanceQuery(lags_.hi.data(), lags_.lo.data(), out);
   }
-  std::fill(out, advanced_.data() + PaddedRows(place.rows) * dim_, 0.0f);
+  if (late) late_.Take(out, place.rows, dim_);
+  decays.AdvanceQueries(lags_, sources, place.rows, dim_, out);
+  std::fill(out + place.rows * dim_, out + PaddedRows(place.rows) * dim_, 0.0f);
+}
+
+absl::Status LinearTile::ReadSums(int64_t rows, const LinearSums& sums,
+                                  TileGemm& gemm) {
+  return gemm.WeightValue(PaddedRows(rows), static_cast<int>(dim_), width_,
+                          advanced_.data(), sums.rounded(), false,
+                          sums_.data());
 }
 
 void LinearTile::Clear(const LinearPlan& plan, int64_t rows) {
@@ -60,9 +68,7 @@ absl::Status LinearTile::Behind(const LinearPlan& plan, const Place& place,
                                 int64_t reference, const LinearSums& sums,
                                 TileGemm& gemm) {
   Encode(plan, place, walk, decays, reference, false);
-  return gemm.WeightValue(PaddedRows(place.rows), static_cast<int>(dim_),
-                          width_, advanced_.data(), sums.rounded(), false,
-                          sums_.data());
+  return ReadSums(place.rows, sums, gemm);
 }
 
 absl::Status LinearTile::Inside(const LinearPlan& plan, const Place& place,
@@ -71,33 +77,9 @@ absl::Status LinearTile::Inside(const LinearPlan& plan, const Place& place,
   LinearDecays& decays = chunk.decays();
   const bool late = !chunk.late_parts().empty();
   Encode(plan, place, walk, decays, chunk.key(), late);
-  absl::Status status =
-      gemm.WeightValue(PaddedRows(place.rows), static_cast<int>(dim_), width_,
-                       advanced_.data(), sums.rounded(), false, sums_.data());
+  absl::Status status = ReadSums(place.rows, sums, gemm);
   if (!status.ok()) return status;
-  seen_.resize(place.rows);
-  for (int64_t r = 0; r < place.rows; ++r) {
-    seen_[r] = static_cast<int32_t>(walk.Seen(place.query + r) - chunk.key());
-  }
-  if (late)
-    decays.Clear(chunk.late_parts(), place.rows, dim_, advanced_.data());
-  float* logits = logits_.Reserve(kMaxTileRows * kLinearChunk);
-  status = gemm.QueryKey(PaddedRows(place.rows), static_cast<int>(kLinearChunk),
-                         dim_, advanced_.data(), chunk.moved(), logits);
-  if (!status.ok()) return status;
-  if (late) {
-    late_.Add(decays, walk, chunk.key(), place.query, place.rows, seen_.data(),
-              chunk.late_parts(), still_.data(), dim_, chunk.still(), logits);
-  }
-  for (int64_t r = 0; r < place.rows; ++r) {
-    // Assigned, not multiplied: hidden keys may hold anything.
-    float* row = logits + r * kLinearChunk;
-    std::fill(row + seen_[r], row + kLinearChunk, 0.0f);
-  }
-  status =
-      gemm.WeightValue(PaddedRows(place.rows), static_cast<int>(kLinearChunk),
-                       width_, logits, chunk.values(), true, sums_.data());
-  if (!status.ok()) return status;
+  AddChunk(place, walk, chunk);
   for (const auto& [channel, key] : chunk.non_finite()) {
     for (int64_t r = 0; r < place.rows; ++r) {
       if (key < seen_[r]) {
@@ -106,6 +88,51 @@ absl::Status LinearTile::Inside(const LinearPlan& plan, const Place& place,
     }
   }
   return absl::OkStatus();
+}
+
+void LinearTile::AddChunk(const Place& place, LinearWalk& walk,
+                          const LinearChunk& chunk) {
+  seen_.resize(place.rows);
+  for (int64_t r = 0; r < place.rows; ++r) {
+    seen_[r] = static_cast<int32_t>(walk.Seen(place.query + r) - chunk.key());
+  }
+  float* logits = logits_.Reserve(kMaxTileRows * kLinearChunk);
+  for (int64_t r = 0; r < place.rows; r += kProductRows) {
+    const int64_t rows = std::min(kProductRows, place.rows - r);
+    Multiply({.a = advanced_.data() + r * dim_,
+              .a_stride = dim_,
+              .b = chunk.moved(),
+              .b_stride = kLinearChunk,
+              .c = logits + r * kLinearChunk,
+              .c_stride = kLinearChunk,
+              .rows = rows,
+              .depth = dim_,
+              .columns = (seen_[r + rows - 1] + kProductColumns - 1) /
+                         kProductColumns * kProductColumns});
+  }
+  if (!chunk.late_parts().empty()) {
+    late_.Add(chunk.decays(), walk, chunk.key(), place.query, seen_.data(),
+              chunk.late_parts(), chunk.still(), logits);
+  }
+  for (int64_t r = 0; r < place.rows; r += kProductRows) {
+    const int64_t rows = std::min(kProductRows, place.rows - r);
+    const int64_t depth = seen_[r + rows - 1];
+    // Assigned, not multiplied: hidden keys may hold anything.
+    for (int64_t i = r; i < r + rows; ++i) {
+      float* row = logits + i * kLinearChunk;
+      std::fill(row + seen_[i], row + depth, 0.0f);
+    }
+    Multiply({.a = logits + r * kLinearChunk,
+              .a_stride = kLinearChunk,
+              .b = chunk.values(),
+              .b_stride = width_,
+              .c = row(r),
+              .c_stride = width_,
+              .rows = rows,
+              .depth = depth,
+              .columns = width_,
+              .accumulate = true});
+  }
 }
 
 void LinearTile::AddHeld(const LinearPlan& plan, const Place& place,

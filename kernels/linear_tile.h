@@ -48,12 +48,16 @@ class LinearTile {
   float* row(int64_t r) { return sums_.data() + r * width_; }
 
  private:
+  absl::Status ReadSums(int64_t rows, const LinearSums& sums, TileGemm& gemm);
+  // The keys of the chunk that each row sees: a triangle, so products of a few
+  // rows each.
+  void AddChunk(const Place& place, LinearWalk& walk, const LinearChunk& chunk);
   void Encode(const LinearPlan& plan, const Place& place, LinearWalk& walk,
-              const LinearDecays& decays, int64_t reference, bool keep_still);
+              const LinearDecays& decays, int64_t reference, bool late);
 
   int64_t dim_ = 0, width_ = 0;
-  AlignedBuffer raw_, advanced_, still_, logits_, sums_;
-  SplitLags lags_;
+  AlignedBuffer raw_, advanced_, logits_, sums_;
+  SplitLags lags_;  // [rows, sources]
   std::vector<int32_t> seen_;
   LateParts late_;
 };

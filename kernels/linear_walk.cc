@@ -14,6 +14,11 @@ void LinearWalk::Select(const LinearPlan& plan, int64_t item, int64_t kv_head,
   strict_ = plan.problem().attention.mask.strict;
   axes_.Select(plan.rows(), item, kv_head);
   const Encoder* encoder = plan.rows().encoder(item);
+  phase_floats_ = axes_.phase_floats();
+  for (PhaseCache* cache : {&key_phases_, &query_phases_}) {
+    if (!axes_.shared()) cache->rows.Reserve(kLinearChunk * phase_floats_);
+    cache->row.fill(-1);
+  }
   unit_ = encoder == nullptr ? plan.problem().gap_ratio.units_per_tick()
                              : encoder->ratio().units_per_tick();
   const LinearState* state = plan.problem().initial_state;
@@ -54,8 +59,40 @@ void LinearWalk::SetStart(const LinearPlan& plan, int64_t item,
   axes_.SetOrigin(std::move(origins));
 }
 
-int64_t LinearWalk::Seen(int64_t i) const {
-  if (!backward_) return item_->end[i];
+bool LinearWalk::SamePlace(int64_t i, int64_t j) const {
+  for (int s = 0; s < sources(); ++s) {
+    if (axes_.QueryMinusKey(s, Query(i), Key(j)) != 0) return false;
+  }
+  return true;
+}
+
+const float* LinearWalk::Cached(PhaseCache& cache, int64_t row, bool query) {
+  const int64_t slot = row % kLinearChunk;
+  float* phases = cache.rows.data() + slot * phase_floats_;
+  if (cache.row[slot] != row) {
+    std::copy_n(
+        query ? axes_.QueryPhases(Query(row)) : axes_.KeyPhases(Key(row)),
+        phase_floats_, phases);
+    cache.row[slot] = row;
+  }
+  return phases;
+}
+
+const float* LinearWalk::KeyPhases(int64_t j) {
+  return axes_.shared() ? axes_.KeyPhases(Key(j))
+                        : Cached(key_phases_, j, false);
+}
+
+const float* LinearWalk::QueryPhases(int64_t i) {
+  if (axes_.shared()) return axes_.QueryPhases(Query(i));
+  const int64_t last = Seen(i) - 1;
+  return last >= 0 && key_phases_.row[last % kLinearChunk] == last &&
+                 SamePlace(i, last)
+             ? KeyPhases(last)
+             : Cached(query_phases_, i, true);
+}
+
+int64_t LinearWalk::SeenBackward(int64_t i) const {
   const int64_t query = Query(i);
   int64_t last = item_->end[query];
   // Keys at the query's own time belong to neither side under `strict`.
