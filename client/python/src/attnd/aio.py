@@ -233,12 +233,21 @@ class AsyncClient(base.Base):
         return client
 
     async def list_encodings(
-        self, *names: str, head_dim: int = 0, query_heads: int = 0, kv_heads: int = 0
+        self,
+        *names: str,
+        head_dim: int = 0,
+        query_heads: int = 0,
+        kv_heads: int = 0,
+        length: int = 0,
     ) -> Sequence[Any]:
         """The configured encodings (attnd.v1.ResolvedEncoding), resolved for the
-        given sizes; all of them without names."""
+        given sizes (`length`: keys of a sequence); all of them without names."""
         message = attention_pb2.ListEncodingsRequest(
-            names=names, head_dim=head_dim, query_heads=query_heads, kv_heads=kv_heads
+            names=names,
+            head_dim=head_dim,
+            query_heads=query_heads,
+            kv_heads=kv_heads,
+            length=length,
         )
         answer = await self._call(lambda on: on.list_encodings, lambda: message, None)
         encodings: Sequence[Any] = answer.encodings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional
+from typing import Optional, Sequence
 
 from attnd.v1 import attention_pb2
 
@@ -28,6 +28,8 @@ class Linear:
     bidirectional  also attend to the future, in a second pass
     initial_state  what an earlier piece returned; None: zero
     return_state   put the state after the last key into the answer
+    merge_states   those of further segments of the stream, in any order ("event"
+                   only): all are moved to the latest and added up
     """
 
     normaliser: str = "none"
@@ -36,6 +38,7 @@ class Linear:
     bidirectional: bool = False
     initial_state: Optional[LinearState] = None
     return_state: bool = False
+    merge_states: Sequence[LinearState] = ()
 
     def message(self) -> attention_pb2.LinearOptions:
         options = attention_pb2.LinearOptions(
@@ -53,4 +56,6 @@ class Linear:
                 raise ValueError(f"linear.{field}: {value!r} is not known") from None
         if self.initial_state is not None:
             options.initial_state.ParseFromString(self.initial_state.serialized)
+        for state in self.merge_states:
+            options.merge_states.add().ParseFromString(state.serialized)
         return options
