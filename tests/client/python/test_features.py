@@ -148,7 +148,10 @@ def test_ranges_of_time_hide_the_other_keys(client):
     stamps = dict(
         query_time=start + TQ.astype("m8[s]"), key_time=start + TK.astype("m8[s]")
     )
-    dates = [tuple(np.datetime64(start, "s") + n for n in pair) for pair in ranges]
+    dates = [
+        tuple(np.datetime64(start, "s") + np.timedelta64(n, "s") for n in pair)
+        for pair in ranges
+    ]
     check(client.attend(Q, K, V, key_ranges=dates, **stamps), visible)
 
 
