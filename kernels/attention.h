@@ -24,6 +24,12 @@ class LinearWorkspace;
 inline constexpr double kOutputError = 2e-6;
 inline constexpr double kScoreError = 2e-6;
 inline constexpr double kJordanSlack = 2;
+// The same where products are of bf16 operands (Plan::bf16): weights and values
+// are rounded, and queries and keys unless lse or scores are asked for. For
+// terms of random signs; in the worst case, one term that is all of S, outputs
+// are off by (e^(S / 64) - 1 + 1 / 128) M.
+inline constexpr double kBf16OutputError = 5e-3;
+inline constexpr double kBf16ScoreError = 1e-2;
 // Entropy <= kEntropyError * max(1, S/8): an error of a logit counts with the
 // deviation of its ln w from the mean. The weight a key received <= kScoreError
 // * the sum of max(1, S/8) over the rows that see it. 16-bit outputs add half

@@ -8,11 +8,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/bf16-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // Both convert as many elements as fill whole vectors and return how many.
 
@@ -49,19 +49,10 @@ int64_t FloatsToHalves(bool bf16, const float* HWY_RESTRICT values,
   const int64_t n = hn::Lanes(d);
   if (bf16) {
     const hn::Rebind<uint16_t, decltype(d)> d16;
-    const hn::Rebind<uint32_t, decltype(d)> d32;
     const hn::Rebind<int32_t, decltype(d)> di32;
-    const auto half = hn::Set(d32, 0x7fff), one = hn::Set(d32, 1);
     for (; c + n <= count; c += n) {
-      const auto v = hn::LoadU(d, values + c);
-      const auto bits = hn::BitCast(d32, v);
-      const auto odd = hn::And(hn::ShiftRight<16>(bits), one);
-      const auto rounded =
-          hn::ShiftRight<16>(hn::Add(bits, hn::Add(half, odd)));
-      const auto quiet = hn::Or(hn::ShiftRight<16>(bits), hn::Set(d32, 0x40));
-      const auto nan = hn::RebindMask(d32, hn::Ne(v, v));
-      const auto chosen = hn::IfThenElse(nan, quiet, rounded);
-      hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, chosen)), d16, out + c);
+      const auto bits = Bf16Bits(d, hn::LoadU(d, values + c));
+      hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, bits)), d16, out + c);
     }
   }
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2

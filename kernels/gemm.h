@@ -20,6 +20,13 @@ inline constexpr int kKeyBlock = 64;
 // Channels are padded with zeros to a multiple of 16, the depth of that format.
 inline constexpr int64_t PaddedDim(int64_t dim) { return (dim + 15) / 16 * 16; }
 
+// Operands in bf16 are 16-bit words, packed in blocks of 64 columns: element
+// (channel c, key j) of a block of depth Dp rounded up to 32 stands at
+// c / 2 * 128 + j % 64 * 2 + c % 2, oneDNN's BA16a64b2a (bf16_pack.h).
+inline constexpr int64_t Bf16Depth(int64_t depth) {
+  return (depth + 31) / 32 * 32;
+}
+
 // Rows of a product are padded to one of these, so that few primitives exist.
 inline constexpr int kRowSteps[] = {16, 32, 64, 128};
 inline constexpr int kMaxTileRows = 128;
@@ -49,13 +56,23 @@ class TileGemm {
   absl::Status WeightValue(int rows, int keys, int64_t dim, const float* p,
                            const float* v, bool accumulate, float* o);
 
+  // Whether this machine multiplies bf16 natively, at about twice the f32 rate.
+  static bool NativeBf16();
+  // The same with operands in bf16, sums in f32. Only where NativeBf16().
+  absl::Status QueryKey(int rows, int keys, int64_t dim, const uint16_t* q,
+                        const uint16_t* key_pack, float* s);
+  // dim is at most 64: one block of columns, whose blocks of 64 keys follow
+  // each other.
+  absl::Status WeightValue(int rows, int keys, int64_t dim, const uint16_t* p,
+                           const uint16_t* v, bool accumulate, float* o);
+
   // Distinct primitives built so far that are kept; bounded by kMaxPrimitives.
   int64_t primitives() const;
   // Scratch that oneDNN asked for, bytes.
   int64_t scratch_bytes() const;
 
-  // Beyond it all are dropped and built anew: 36 serve one (D, Dv), and a
-  // primitive costs under 1 ms.
+  // Beyond it all are dropped and built anew: at most 72 serve one (D, Dv), and
+  // a primitive costs under 1 ms.
   static constexpr int64_t kMaxPrimitives = 720;
 
  private:

@@ -42,7 +42,6 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(ValueColumns(problem));
   const int64_t keys = RoundUpToBlock(item_->key_rows);
-  keys_.Reserve(keys * dim_);
   rows_.Reserve((kKeyBlock + 2) * dim_);
   keys_state_.assign(keys / kKeyBlock, State::kNone);
   values_state_.assign(keys / kKeyBlock, ValueState::kNone);
@@ -58,6 +57,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
                            (encoder == nullptr || encoder->absolute().empty())
                        ? key.FloatRow(batch_, kv_head_, item_->KeyRow(0))
                        : nullptr;
+  half_state_.assign(keys / kKeyBlock, {});
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
   for (Raw& kept : grouped_) kept.first = -1;
@@ -106,7 +106,9 @@ const float* KeyPack::Values(int64_t first, int64_t last) {
                   value_dim_);
   for (int64_t block = first; block < last; block += kKeyBlock) {
     ValueState& state = values_state_[block / kKeyBlock];
-    if (state != ValueState::kPacked) PackValues(block);
+    if (state != ValueState::kPacked) {
+      PackValues(block, values_.data() + block * value_dim_);
+    }
     state = ValueState::kPacked;
   }
   return values_.data() + first * value_dim_;
@@ -127,13 +129,67 @@ void KeyPack::EnsureKeys(int64_t first, int64_t last) {
   for (int64_t block = first; block < last; block += kKeyBlock) {
     State& state = keys_state_[block / kKeyBlock];
     if (state == State::kPacked) continue;
-    float* out = keys_.data() + block * dim_;
-    if (head_ != nullptr && head_->one_sided()) {
-      MoveToReference(block, Reference(block), out);
-    } else {
-      EncodeBlock(block, out);
-    }
+    PackKeys(block, Block(block));
     state = State::kPacked;
+  }
+}
+
+float* KeyPack::Block(int64_t first) {
+  return keys_.Reserve(static_cast<int64_t>(keys_state_.size()) * kKeyBlock *
+                       dim_) +
+         first * dim_;
+}
+
+void KeyPack::PackKeys(int64_t first, float* block) {
+  if (head_ != nullptr && head_->one_sided()) {
+    MoveToReference(first, Reference(first), block);
+  } else {
+    EncodeBlock(first, block);
+  }
+}
+
+void KeyPack::EnsureHalfKeys(int64_t first, int64_t last) {
+  const auto blocks = static_cast<int64_t>(half_state_.size());
+  half_keys_.Reserve(blocks * kKeyBlock * Bf16Depth(dim_));
+  float* block = unrounded_.Reserve(kKeyBlock * std::max(dim_, value_dim_));
+  for (int64_t key = first; key < last; key += kKeyBlock) {
+    HalfState& state = half_state_[key / kKeyBlock];
+    if (state.keys) continue;
+    PackKeys(key, block);
+    PackBf16(block, kKeyBlock, dim_, kKeyBlock,
+             half_keys_.data() + key * Bf16Depth(dim_));
+    state.keys = true;
+  }
+}
+
+const uint16_t* KeyPack::HalfKeysAtBlockEnd(int64_t first) {
+  uint16_t* half = half_at_end_.Reserve(kKeyBlock * Bf16Depth(dim_));
+  PackBf16(KeysAtBlockEnd(first), kKeyBlock, dim_, kKeyBlock, half);
+  return half;
+}
+
+void KeyPack::EnsureHalfValues(int64_t first, int64_t last) {
+  const auto blocks = static_cast<int64_t>(half_state_.size());
+  const int64_t columns = (value_dim_ + kKeyBlock - 1) / kKeyBlock;
+  half_values_.Reserve(columns * blocks * kKeyBlock * kKeyBlock);
+  float* packed = unrounded_.Reserve(kKeyBlock * std::max(dim_, value_dim_));
+  for (int64_t key = first; key < last; key += kKeyBlock) {
+    HalfState& state = half_state_[key / kKeyBlock];
+    if (state.values) continue;
+    const float* rows = packed;
+    if (values_in_place_ != nullptr && key + kKeyBlock <= item_->key_rows &&
+        FiniteInPlace(key)) {
+      rows = values_in_place_ + key * value_dim_;
+    } else {
+      PackValues(key, packed);
+    }
+    for (int64_t b = 0; b < columns; ++b) {
+      PackBf16(
+          rows + b * kKeyBlock, value_dim_, kKeyBlock,
+          std::min<int64_t>(kKeyBlock, value_dim_ - b * kKeyBlock),
+          half_values_.data() + (b * blocks * kKeyBlock + key) * kKeyBlock);
+    }
+    state.values = true;
   }
 }
 
@@ -191,7 +247,7 @@ const float* KeyPack::KeysAtBlockEnd(int64_t first) {
 const float* KeyPack::RawBlock(int64_t first) {
   State& state = keys_state_[first / kKeyBlock];
   if (state != State::kPacked) {
-    float* block = keys_.data() + first * dim_;
+    float* block = Block(first);
     if (state == State::kNone) EncodeBlock(first, block);
     state = State::kRaw;
     return block;
@@ -273,12 +329,12 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   PackBlock(rows, last - first, dim_, block);
 }
 
-void KeyPack::PackValues(int64_t first) {
+void KeyPack::PackValues(int64_t first, float* block) {
   if (value_dim_ == 0) return;
   const TensorRef& value = plan_->problem().value;
   const int64_t dim = value.shape().cols;
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
-  float* out = values_.data() + first * value_dim_;
+  float* out = block;
   for (int64_t j = first; j < last; ++j, out += value_dim_) {
     value.LoadRow(batch_, kv_head_, item_->KeyRow(j), out);
     std::fill(out + dim, out + value_dim_, 0.0f);
@@ -301,15 +357,19 @@ void KeyPack::PackValues(int64_t first) {
                   static_cast<int32_t>(j));
     }
   }
-  std::fill(out, values_.data() + (first + kKeyBlock) * value_dim_, 0.0f);
+  std::fill(out, block + kKeyBlock * value_dim_, 0.0f);
 }
 
 int64_t KeyPack::scratch_bytes() const {
   return axes_.scratch_bytes() +
          static_cast<int64_t>(sizeof(double) * norms_.capacity()) +
+         static_cast<int64_t>(sizeof(uint16_t)) *
+             (half_keys_.capacity() + half_values_.capacity() +
+              half_at_end_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
               lags_.capacity() + at_end_.capacity() + factors_.capacity() +
+              unrounded_.capacity() +
               static_cast<int64_t>(grouped_.size()) *
                   grouped_[0].block.capacity() +
               static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());

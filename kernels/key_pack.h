@@ -8,7 +8,9 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/bf16_pack.h"
 #include "kernels/drive_axes.h"
+#include "kernels/gemm.h"
 #include "kernels/plan.h"
 #include "kernels/tensor.h"
 
@@ -42,6 +44,21 @@ class KeyPack {
   const float* KeysInPlace(int64_t first) const {
     return keys_in_place_ == nullptr ? nullptr : keys_in_place_ + first * dim_;
   }
+  // The same rounded to bf16 (gemm.h), for blocks of 64 keys in [first, last).
+  void EnsureHalfKeys(int64_t first, int64_t last);
+  const uint16_t* HalfKeys(int64_t first) const {
+    return half_keys_.data() + first * Bf16Depth(dim_);
+  }
+  // Values of keys [first, last), whole blocks, in bf16: columns [64 b, 64 b +
+  // 64) of them stand from HalfValues(first, b) on.
+  void EnsureHalfValues(int64_t first, int64_t last);
+  const uint16_t* HalfValues(int64_t first, int64_t columns) const {
+    return half_values_.data() +
+           (columns * static_cast<int64_t>(half_state_.size()) * kKeyBlock +
+            first) *
+               kKeyBlock;
+  }
+
   // Last key of the group that shares a reference with key `first`.
   int64_t Reference(int64_t first) const;
 
@@ -50,6 +67,7 @@ class KeyPack {
   // The block that starts at key `first` with its own last key as the
   // reference. Valid until the next call.
   const float* KeysAtBlockEnd(int64_t first);
+  const uint16_t* HalfKeysAtBlockEnd(int64_t first);
 
   // Block of 64 keys in packed order with rotations only (no decay): what pairs
   // are made from. Valid until EnsureKeys or two further blocks were
@@ -88,12 +106,14 @@ class KeyPack {
   // reference.
   enum class State : uint8_t { kNone, kRaw, kPacked };
 
+  float* Block(int64_t first);
+  void PackKeys(int64_t first, float* block);
   void EncodeBlock(int64_t first, float* block);
   void MoveToReference(int64_t first, int64_t reference, float* block);
   bool FiniteInPlace(int64_t first);
   const char* ValueMask(int64_t key) const;
   void FindObserved();
-  void PackValues(int64_t first);
+  void PackValues(int64_t first, float* block);
 
   std::shared_ptr<const void> identity_;  // of the plan; keeps it from reuse
   const Plan* plan_ = nullptr;
@@ -112,6 +132,12 @@ class KeyPack {
   const float* values_in_place_ = nullptr;
   const float* keys_in_place_ = nullptr;  // the same of keys
   AlignedBuffer keys_, values_, rows_, lags_, at_end_, factors_;
+  struct HalfState {
+    bool keys = false, values = false;
+  };
+  std::vector<HalfState> half_state_;  // per block
+  HalfBuffer half_keys_, half_values_, half_at_end_;
+  AlignedBuffer unrounded_;  // one block
   struct Raw {
     int64_t first = -1;
     AlignedBuffer block;

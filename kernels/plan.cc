@@ -56,6 +56,15 @@ void AppendUnits(const ItemGeometry& item, int64_t number, int64_t kv_head,
   if (unit.rows > 0) units.push_back(unit);
 }
 
+// Of keys, values and a tile in bf16.
+int64_t HalfElements(const AttentionProblem& problem, int64_t keys) {
+  const int64_t depth = Bf16Depth(PaddedDim(problem.query.shape().cols));
+  const int64_t columns =
+      (ValueColumns(problem) + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
+  return (keys + 2 * kKeyBlock) * (depth + columns) +
+         kMaxTileRows * (kMaxTileKeys + depth + 2 * columns);
+}
+
 }  // namespace
 
 int64_t ValueColumns(const AttentionProblem& problem) {
@@ -76,6 +85,7 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
   Plan plan;
   plan.problem_ = problem;
   plan.identity_ = std::make_shared<char>();
+  plan.bf16_ = problem.bf16_compute && TileGemm::NativeBf16();
   const int64_t items = plan.items();
   const int64_t geometries =
       ItemsDiffer(problem) ? items : std::min<int64_t>(items, 1);
@@ -153,8 +163,10 @@ int64_t Plan::workspace_bytes() const {
   const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);
   const int64_t tile =
       kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
-  return static_cast<int64_t>(sizeof(float)) *
-         ((keys + kKeyBlock) * dims + query_phases + key_phases + tile);
+  const int64_t halves = bf16_ ? HalfElements(problem_, keys) : 0;
+  return static_cast<int64_t>(sizeof(uint16_t)) * halves +
+         static_cast<int64_t>(sizeof(float)) *
+             ((keys + kKeyBlock) * dims + query_phases + key_phases + tile);
 }
 
 int64_t Plan::plan_bytes() const {

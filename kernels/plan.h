@@ -51,6 +51,10 @@ struct AttentionProblem {
   // = none. -inf hides.
   TensorRef bias;
   float scale = 1;  // finite
+  // Lets products round their operands to bf16 where this machine multiplies it
+  // natively; sums, softmax and everything else stay f32. Accuracy:
+  // attention.h.
+  bool bf16_compute = false;
   // Tiles of keys that provably hold less than this share of the weight of
   // every row may be left out (pruning.h), unless an answer needs them all. In
   // [0, 1); 0 leaves out nothing. What is left out is not looked at: a
@@ -144,6 +148,9 @@ class Plan {
                                           : problem_.item_encoders[item].get();
   }
 
+  // Whether products are of bf16 operands: asked for and native here. Items of
+  // few queries or keys are multiplied in f32 all the same.
+  bool bf16() const { return bf16_; }
   // Matrix-product operations of all units.
   int64_t flops() const { return flops_; }
   // Elements of each answer tensor.
@@ -170,6 +177,7 @@ class Plan {
   std::vector<ItemGeometry> items_;  // one per item, or one for all
   std::vector<Unit> units_;
   int64_t flops_ = 0;
+  bool bf16_ = false;
   std::shared_ptr<const void> identity_;
 };
 

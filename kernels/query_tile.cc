@@ -21,6 +21,9 @@ namespace {
 constexpr int64_t kHalf = kMaxTileRows / 2;
 // Queries of a kv head that do not repay the packing of its keys.
 constexpr int64_t kFewQueries = 4;
+// Fewer keys, or fewer queries of a kv head, are multiplied in f32: rounding
+// and packing would cost more than the products save.
+constexpr int64_t kLeastHalfKeys = 64, kLeastHalfQueries = 32;
 // Rows asked for in advance: encoding one takes a tenth of a memory access.
 constexpr int64_t kAhead = 6;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -101,11 +104,16 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   const int64_t padded =
       place.rows > kHalf ? kMaxTileRows : PaddedRows(place.rows);
   std::fill(queries + place.rows * dim_, queries + padded * dim_, 0.0f);
-  if (head != nullptr && head->one_sided() && !head->pairwise()) {
+  const bool decayed =
+      head != nullptr && head->one_sided() && !head->pairwise();
+  if (decayed) {
     decayed_.Start(*encoder, pack, place.first, place.rows, queries);
   }
   exact_ = problem.outputs.lse || problem.outputs.scores;
   few_ = item_->query_rows * group <= kFewQueries;
+  half_ = plan.bf16() && item_->key_rows >= kLeastHalfKeys &&
+          item_->query_rows * group >= kLeastHalfQueries;
+  if (half_) StartHalves(padded, decayed);
   prunes_ = CanPrune(plan);
   if (prunes_) {
     pruning_.Start(plan, place.item, place.head, place.first, place.rows,
@@ -204,7 +212,8 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
                                    const Step& step) {
   const HeadEncoder* head = pack.head();
   const bool pairwise = head != nullptr && head->pairwise();
-  const float *queries = nullptr, *packed = nullptr;
+  const float* queries = nullptr;
+  bool at_block_end = false;
   if (head == nullptr || !head->one_sided()) {
     queries = queries_.data() + step.first * dim_;
   } else if (!pairwise &&
@@ -213,7 +222,7 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
   } else if (!pairwise && step.keys == kKeyBlock &&
              decayed_.After(step.first, pack.BlockEnd(step.key))) {
     queries = decayed_.MovedTo(step.first, step.rows, pack.BlockEnd(step.key));
-    packed = pack.KeysAtBlockEnd(step.key);
+    at_block_end = true;
   }
   const float* in_place = pack.KeysInPlace(step.key);
   if (few_ && in_place != nullptr) {
@@ -230,11 +239,13 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
     return absl::OkStatus();
   }
   if (queries != nullptr && !pairwise) {
-    if (packed == nullptr) {
-      pack.EnsureKeys(step.key, step.key + step.keys);
-      packed = pack.Keys(step.key);
+    if (half_ && !exact_) {
+      return HalfLogits(gemm, pack, step, queries, at_block_end);
     }
-    if (small_ || exact_) {
+    if (!at_block_end) pack.EnsureKeys(step.key, step.key + step.keys);
+    const float* packed =
+        at_block_end ? pack.KeysAtBlockEnd(step.key) : pack.Keys(step.key);
+    if (small_ || (exact_ && !half_)) {
       SmallLogits(step, queries, packed);
       return absl::OkStatus();
     }
@@ -279,7 +290,7 @@ void QueryTile::FindColumns(const Step& step) {
 absl::Status QueryTile::MakeLogits(TileGemm& gemm, KeyPack& pack,
                                    const Step& step) {
   FindColumns(step);
-  small_ = Small(step);
+  small_ = !half_ && Small(step);
   absl::Status status = FillLogits(gemm, pack, step);
   if (!status.ok()) return status;
   float* logits = logits_.data();
@@ -306,6 +317,7 @@ SoftmaxTile QueryTile::Tile(const Step& step) {
           .max = max_ + step.first,
           .sums = sums_.data() + lanes,
           .moments = moments ? moments_.data() + lanes : nullptr,
+          .halves = half_ ? half_weights_.data() : nullptr,
           .rescale = rescale_};
 }
 
@@ -316,15 +328,23 @@ absl::Status QueryTile::Advance(TileGemm& gemm, KeyPack& pack, const Step& step,
   RecordLogits(step, out);
   const bool rescale = UpdateSoftmax(Tile(step));
   if (prunes_) RaisePruning(step.first, step.rows);
-  const int64_t half = step.first / kHalf;
+  status = AddValues(gemm, pack, step, rescale);
+  started_[step.first / kHalf] = true;
+  if (step.rows > kHalf) started_[1] = true;
+  return status;
+}
+
+absl::Status QueryTile::AddValues(TileGemm& gemm, KeyPack& pack,
+                                  const Step& step, bool rescale) {
+  if (value_dim_ == 0) return absl::OkStatus();
+  const bool accumulate = started_[step.first / kHalf];
+  if (half_) {
+    return AddHalfValues(gemm, pack, step, rescale && accumulate, accumulate);
+  }
   float* values = values_.data() + step.first * value_dim_;
-  const bool accumulate = started_[half];
   if (rescale && accumulate) {
     ScaleRows(values, static_cast<int>(step.rows), value_dim_, rescale_);
   }
-  started_[half] = true;
-  if (step.rows > kHalf) started_[1] = true;
-  if (value_dim_ == 0) return absl::OkStatus();
   if (small_) {
     const int64_t last = std::min(step.key + step.keys, item_->key_rows);
     SmallValues(step, pack.Values(step.key, last), accumulate);
@@ -394,9 +414,12 @@ void QueryTile::RecordLogits(const Step& step, const OutputBuffers& out) {
 }
 
 int64_t QueryTile::scratch_bytes() const {
-  return static_cast<int64_t>(sizeof(float)) *
-             (queries_.capacity() + logits_.capacity() + values_.capacity() +
-              sums_.capacity() + moments_.capacity() + raw_.capacity()) +
+  return static_cast<int64_t>(sizeof(uint16_t)) *
+             (half_queries_.capacity() + half_weights_.capacity()) +
+         static_cast<int64_t>(sizeof(float)) *
+             (value_blocks_.capacity() + queries_.capacity() +
+              logits_.capacity() + values_.capacity() + sums_.capacity() +
+              moments_.capacity() + raw_.capacity()) +
          decayed_.scratch_bytes() + pairs_.scratch_bytes() +
          bias_.scratch_bytes() + top_keys_.scratch_bytes();
 }

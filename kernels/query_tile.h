@@ -1,6 +1,6 @@
 // Up to 128 queries of one head on their way through the keys: encoded queries,
 // running softmax, output accumulator. query_tile_finish.cc has what happens
-// once all keys were seen.
+// once all keys were seen, query_tile_bf16.cc the products in bf16.
 #ifndef ATTND_KERNELS_QUERY_TILE_H_
 #define ATTND_KERNELS_QUERY_TILE_H_
 
@@ -92,6 +92,14 @@ class QueryTile {
   void SmallLogits(const Step& step, const float* queries, const float* packed);
   void SmallValues(const Step& step, const float* values, bool accumulate);
   absl::Status FillLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
+  absl::Status AddValues(TileGemm& gemm, KeyPack& pack, const Step& step,
+                         bool rescale);
+  void StartHalves(int64_t rows, bool decayed);
+  absl::Status HalfLogits(TileGemm& gemm, KeyPack& pack, const Step& step,
+                          const float* queries, bool at_block_end);
+  absl::Status AddHalfValues(TileGemm& gemm, KeyPack& pack, const Step& step,
+                             bool rescale, bool accumulate);
+  void GatherHalfValues();
   absl::Status MakeLogits(TileGemm& gemm, KeyPack& pack, const Step& step);
   SoftmaxTile Tile(const Step& step);
   void HideLaterRows(const Step& step);
@@ -130,6 +138,11 @@ class QueryTile {
   float reference_[kMaxTileRows];  // of the biases, where the plan prunes
   AbsoluteScratch absolute_scratch_;
   AlignedBuffer logits_, values_, sums_, moments_, raw_;
+  // Products in bf16: queries and exponentials, and outputs in blocks of 64
+  // columns while they are summed.
+  bool half_ = false;
+  HalfBuffer half_queries_, half_weights_;
+  AlignedBuffer value_blocks_;
   bool split_ = false;  // bias_.column() and row() belong to the logits
   bool small_ = false;  // our own products, not the library's
   TopKeys top_keys_;

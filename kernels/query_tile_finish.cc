@@ -56,6 +56,7 @@ bool QueryTile::SeesKey(int64_t i) const {
 }
 
 void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
+  if (half_) GatherHalfValues();
   for (int64_t r = 0; r < place_.rows; ++r) {
     // A row that sees no key has no biases to be relative to.
     const double reference =

@@ -9,6 +9,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/bf16-inl.h"
 #include "kernels/exp-inl.h"
 #include "kernels/tail-inl.h"
 
@@ -71,13 +72,48 @@ HWY_INLINE float RowMax(const float* HWY_RESTRICT row,
   return hn::GetLane(hn::MaxOfLanes(d, m0));
 }
 
-// row := 0 on [begin, end).
-HWY_INLINE void ZeroColumns(float* row, int64_t begin, int64_t end) {
+// Where the exponentials of a row go: over its logits, or rounded to bf16.
+struct FloatRow {
+  float* to;
+
+  HWY_INLINE void Store(Lane d, Vector p, int64_t c) const {
+    hn::StoreU(p, d, to + c);
+  }
+  HWY_INLINE void StoreSome(Lane d, Vector p, int64_t c, int64_t count) const {
+    StoreFirst(p, d, to + c, count);
+  }
+};
+
+struct HalfRow {
+  uint16_t* HWY_RESTRICT to;
+
+  // A NaN may become another number: the sum of its row is NaN as well.
+  HWY_INLINE void Store(Lane, Vector p, int64_t c) const {
+    const hn::Rebind<uint32_t, Lane> d32;
+    const hn::Rebind<int32_t, Lane> di32;
+    const hn::Rebind<uint16_t, Lane> d16;
+    const auto bits = hn::BitCast(d32, p);
+    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
+    const auto rounded =
+        hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fff)), odd));
+    hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, rounded)), d16, to + c);
+  }
+  HWY_INLINE void StoreSome(Lane d, Vector p, int64_t c, int64_t count) const {
+    if (count >= static_cast<int64_t>(hn::Lanes(d))) return Store(d, p, c);
+    HWY_ALIGN uint16_t some[kSumLanes];
+    HalfRow{some}.Store(d, p, 0);
+    std::copy_n(some, count, to + c);
+  }
+};
+
+// Zeros on [begin, end).
+template <class Row>
+HWY_INLINE void ZeroColumns(Row row, int64_t begin, int64_t end) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   int64_t c = begin;
-  for (; c + n <= end; c += n) hn::StoreU(hn::Zero(d), d, row + c);
-  if (c < end) StoreFirst(hn::Zero(d), d, row + c, end - c);
+  for (; c + n <= end; c += n) row.Store(d, hn::Zero(d), c);
+  if (c < end) row.StoreSome(d, hn::Zero(d), c, end - c);
 }
 
 // exp(x) x, 0 where exp(x) is.
@@ -85,13 +121,13 @@ HWY_INLINE Vector Moment(Lane d, Vector p, Vector x) {
   return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(p, x));
 }
 
-// row := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
+// out := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
 // adds to the sum lanes.
-template <bool kBias, bool kMoments>
-HWY_INLINE void RowExp(float* HWY_RESTRICT row,
-                       const float* HWY_RESTRICT column_bias, int64_t begin,
-                       int64_t end, int64_t limit, float shift,
-                       float* HWY_RESTRICT sums, float* HWY_RESTRICT moments) {
+template <bool kBias, bool kMoments, class Row>
+HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
+                       Row out, int64_t begin, int64_t end, int64_t limit,
+                       float shift, float* HWY_RESTRICT sums,
+                       float* HWY_RESTRICT moments) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const Vector by = hn::Set(d, shift);
@@ -105,8 +141,8 @@ HWY_INLINE void RowExp(float* HWY_RESTRICT row,
     if constexpr (kMoments) {
       moment = hn::Add(moment, hn::Add(Moment(d, p0, x0), Moment(d, p1, x1)));
     }
-    hn::StoreU(p0, d, row + c);
-    hn::StoreU(p1, d, row + c + n);
+    out.Store(d, p0, c);
+    out.Store(d, p1, c + n);
     s0 = hn::Add(s0, p0);
     s1 = hn::Add(s1, p1);
   }
@@ -120,10 +156,10 @@ HWY_INLINE void RowExp(float* HWY_RESTRICT row,
     x = hn::Add(x, by);
     const Vector p = hn::IfThenElseZero(mask, Exp(d, x));
     if constexpr (kMoments) moment = hn::Add(moment, Moment(d, p, x));
-    StoreFirst(p, d, row + c, limit - c);
+    out.StoreSome(d, p, c, limit - c);
     s1 = hn::Add(s1, p);
   }
-  ZeroColumns(row, std::min(c, limit), limit);
+  ZeroColumns(out, std::min(c, limit), limit);
   hn::Store(hn::Add(s0, s1), d, sums);
   if constexpr (kMoments) {
     hn::Store(hn::Add(hn::Load(d, moments), moment), d, moments);
@@ -152,20 +188,21 @@ HWY_INLINE float Raise(float high, float* max, float* sums, float* moments) {
   return factor;
 }
 
-template <bool kBias, bool kMoments>
-bool UpdateRows(const SoftmaxTile& tile) {
+template <bool kBias, bool kMoments, class Row>
+bool UpdateRows(const SoftmaxTile& tile, Row first) {
   bool any = false;
   const int64_t columns = tile.columns > 0 ? tile.columns : tile.stride;
   for (int r = 0; r < tile.rows; ++r) {
-    float* row = tile.logits + static_cast<int64_t>(r) * tile.stride;
+    const float* row = tile.logits + static_cast<int64_t>(r) * tile.stride;
     const int64_t begin = tile.begin ? tile.begin[r] : 0;
     const int64_t end = tile.end ? tile.end[r] : columns;
+    const Row out{first.to + static_cast<int64_t>(r) * tile.stride};
     tile.rescale[r] = 1;
     if (begin >= end) {
-      ZeroColumns(row, 0, columns);
+      ZeroColumns(out, 0, columns);
       continue;
     }
-    ZeroColumns(row, 0, begin);
+    ZeroColumns(out, 0, begin);
     const float row_bias = kBias ? tile.row_bias[r] : 0.0f;
     const float high =
         RowMax<kBias>(row, tile.column_bias, begin, end, columns) + row_bias;
@@ -178,18 +215,26 @@ bool UpdateRows(const SoftmaxTile& tile) {
     }
     // All visible logits are -inf so far: any finite reference gives zeros.
     const float reference = max == kMinusInfinity ? 0.0f : max;
-    RowExp<kBias, kMoments>(row, tile.column_bias, begin, end, columns,
+    RowExp<kBias, kMoments>(row, tile.column_bias, out, begin, end, columns,
                             row_bias - reference, sums, moments);
   }
   return any;
 }
 
-bool UpdateSoftmaxImpl(const SoftmaxTile& tile) {
+template <class Row>
+bool UpdateAll(const SoftmaxTile& tile, Row first) {
   const bool bias = tile.column_bias != nullptr;
   if (tile.moments != nullptr) {
-    return bias ? UpdateRows<true, true>(tile) : UpdateRows<false, true>(tile);
+    return bias ? UpdateRows<true, true>(tile, first)
+                : UpdateRows<false, true>(tile, first);
   }
-  return bias ? UpdateRows<true, false>(tile) : UpdateRows<false, false>(tile);
+  return bias ? UpdateRows<true, false>(tile, first)
+              : UpdateRows<false, false>(tile, first);
+}
+
+bool UpdateSoftmaxImpl(const SoftmaxTile& tile) {
+  return tile.halves != nullptr ? UpdateAll(tile, HalfRow{tile.halves})
+                                : UpdateAll(tile, FloatRow{tile.logits});
 }
 
 float AddSinkImpl(float logit, float* max, float* sums, float* moments) {

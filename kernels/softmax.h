@@ -40,6 +40,9 @@ struct SoftmaxTile {
   // With them, sum of exp(x) x over the same x = logit + bias - max, for the
   // entropy: [rows, kSumLanes], start at 0; null = not wanted.
   float* moments = nullptr;
+  // With it the exponentials go there, rounded to bf16, instead of into the
+  // logits: [rows, stride], 64-byte aligned; null = into the logits.
+  uint16_t* halves = nullptr;
   // Out: factor by which earlier output of the row must be multiplied.
   float* rescale = nullptr;
 };

@@ -69,8 +69,7 @@ void FindUnserved(const v1::AttendRequest& request, Violations& violations) {
   CheckRange(v1::AttentionKind_IsValid(request.kind()), true, "kind",
              "a value of AttentionKind", violations);
   CheckLinear(request, violations);
-  CheckRange(v1::ComputePrecision_IsValid(request.compute()),
-             request.compute() != v1::COMPUTE_PRECISION_BF16, "compute",
+  CheckRange(v1::ComputePrecision_IsValid(request.compute()), "compute",
              "a value of ComputePrecision", violations);
   const double tolerance = request.prune_tolerance();
   CheckRange(tolerance >= 0 && tolerance < 1, true, "prune_tolerance",

@@ -6,6 +6,7 @@
 //   floor_gflops    rate of those
 //   plain_ratio     time / time of `plain`
 //   encoding_ratio  time / time of the same mask without an encoding
+//   bf16_speedup    of bf16 compute: time of the same case in f32 / time
 // Ratios are medians over rounds in which all cases of a size and the floor run
 // one after the other, so that what disturbs one disturbs all.
 #include <benchmark/benchmark.h>
@@ -64,6 +65,7 @@ std::vector<Case> CasesOf(const ProblemSize& size) {
     for (Case& which : LongHistories()) cases.push_back(std::move(which));
     return cases;
   }
+  for (Case& which : Bf16Cases()) cases.push_back(std::move(which));
   if (size.dim == 64 && size.length >= 512) {
     for (Case& which : Families(static_cast<int>(size.dim))) {
       cases.push_back(std::move(which));
@@ -130,6 +132,11 @@ void Report(benchmark::State& state, const Measured& m, const Case& which) {
   state.counters["floor_ratio"] = m.Ratio(which.name, m.floor);
   state.counters["floor_gflops"] = m.floor_flops / Median(m.floor) / 1e9;
   state.counters["plain_ratio"] = m.Ratio(which.name, m.seconds.at("plain"));
+  if (which.bf16) {
+    state.counters["bf16_speedup"] =
+        m.Ratio(which.Baseline(), m.seconds.at(which.name));
+    return;
+  }
   state.counters["encoding_ratio"] =
       m.Ratio(which.name, m.seconds.at(which.Baseline()));
 }

@@ -83,6 +83,18 @@ std::vector<Case> Cases() {
           {.name = "alibi", .causal = true, .encoding = alibi}};
 }
 
+std::vector<Case> Bf16Cases() {
+  std::vector<Case> cases;
+  for (Case& which : Cases()) {
+    if (which.name != "plain" && which.name != "rope") continue;
+    which.baseline = which.name;
+    which.name += "_bf16";
+    which.bf16 = true;
+    cases.push_back(std::move(which));
+  }
+  return cases;
+}
+
 namespace {
 
 constexpr double kWideTileSpan = 9265;  // s, 128 mean gaps of wide_times
@@ -280,6 +292,7 @@ Run::Run(const Tensors& tensors, const Case& which) {
                               {s.batch, s.heads, s.length, 1}));
   }
   problem.prune_tolerance = which.prune_tolerance;
+  problem.bf16_compute = which.bf16;
   problem.mask.causal = which.causal;
   problem.mask.past_ticks = which.past_ticks;
   problem.scale = 1.0f / std::sqrt(static_cast<float>(s.dim));

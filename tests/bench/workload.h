@@ -49,6 +49,7 @@ struct Case {
   bool gates = false;
   double prune_tolerance = 0;
   std::optional<int64_t> past_ticks = {};  // window in time
+  bool bf16 = false;                       // compute
   std::string baseline = "";               // empty = by mask and times
   // Case to compare with: the same mask and times without an encoding, or what
   // the case says.
@@ -60,6 +61,9 @@ struct Case {
 
 // plain, causal, rope, alibi.
 std::vector<Case> Cases();
+
+// plain and rope computed in bf16, to compare with f32.
+std::vector<Case> Bf16Cases();
 
 // One case per family of encodings. Rates are log-spaced so that rate * span of
 // 128 rows of wide_times runs from 1e-3 to 1e3 over the channels of a head.

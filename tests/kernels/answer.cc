@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/float16.h"
+#include "kernels/gemm.h"
 
 namespace attnd::testing {
 namespace {
@@ -177,8 +178,14 @@ std::vector<float> OutputBHLD(const ProblemSpec& spec, const Answer& answer) {
   return out;
 }
 
+Bounds ContractOf(const ProblemSpec& spec) {
+  if (!spec.bf16_compute || !TileGemm::NativeBf16()) return {};
+  return {.output = kBf16OutputError, .score = kBf16ScoreError};
+}
+
 std::string Compare(const ProblemSpec& spec, const Answer& answer,
                     const ReferenceAnswer& reference, double slack) {
+  const Bounds contract = ContractOf(spec);
   const auto rows = static_cast<int64_t>(reference.lse.size());
   const std::vector<float> output =
       answer.output.empty() ? answer.output : OutputBHLD(spec, answer);
@@ -192,10 +199,10 @@ std::string Compare(const ProblemSpec& spec, const Answer& answer,
                                      [](double v) { return std::isnan(v); });
       why = CompareRow("output", r, &output[r * spec.value_dim], expected,
                        spec.value_dim,
-                       kOutputError * growth * reference.value_size[r], loose,
-                       spec.output_dtype);
+                       contract.output * growth * reference.value_size[r],
+                       loose, spec.output_dtype);
     }
-    const double bound = kScoreError * growth;
+    const double bound = contract.score * growth;
     if (why.empty() && !answer.lse.empty()) {
       why = CompareRow("lse", r, &answer.lse[r], &reference.lse[r], 1, bound,
                        false);
@@ -207,8 +214,7 @@ std::string Compare(const ProblemSpec& spec, const Answer& answer,
     }
     if (why.empty() && !answer.weights.empty()) {
       why = CompareRow("weights", r, &answer.weights[first],
-                       &reference.weights[first], spec.keys,
-                       kScoreError * growth, false);
+                       &reference.weights[first], spec.keys, bound, false);
     }
     if (!why.empty()) return why;
   }

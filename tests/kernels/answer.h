@@ -44,6 +44,16 @@ ReferenceAnswer Reference(const ProblemSpec& spec);
 // The answer's output in BHLD order.
 std::vector<float> OutputBHLD(const ProblemSpec& spec, const Answer& answer);
 
+// What an answer may differ by: a row whose logit terms sum to S and whose
+// values are at most M.
+struct Bounds {
+  double output = kOutputError;  // * max(1, S / 8) * M
+  double score = kScoreError;    // * max(1, S / 8): lse, scores, weights
+};
+
+// The accuracy contract of what the problem asks for, and what runs here.
+Bounds ContractOf(const ProblemSpec& spec);
+
 // "" when the answer keeps the accuracy contract of attention.h against the
 // reference (`slack` times it) and is NaN and infinite in the same places, else
 // the first element that does not. Empty tensors are not looked at.

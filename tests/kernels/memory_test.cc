@@ -139,6 +139,7 @@ TEST(Memory, AWorkspaceHoldsNoMoreThanThePlanPredicts) {
       spec.query_ticks.resize(rows);
       spec.key_ticks.resize(rows);
       spec.encoding->blocks = {RotaryBlock{.rotary_dim = 4}};
+      spec.bf16_compute = rows == 1000;
       Random random(2);
       spec.Fill(random);
       const auto owned = OwnedProblem::Build(spec);

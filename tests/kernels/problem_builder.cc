@@ -144,6 +144,7 @@ std::string ProblemSpec::Describe() const {
     absl::StrAppend(&text, " packed ", query_offsets.size() - 1);
   }
   if (softcap) absl::StrAppend(&text, " softcap ", *softcap);
+  if (bf16_compute) absl::StrAppend(&text, " in bf16");
   if (!sinks.empty()) absl::StrAppend(&text, " sinks");
   if (!value_mask.empty()) absl::StrAppend(&text, " value mask");
   if (!query_lengths.empty()) absl::StrAppend(&text, " query_lengths");
@@ -284,6 +285,7 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
   problem.sinks = owned.sinks_;
   problem.value_mask = owned.value_mask_;
   problem.softcap = spec.softcap;
+  problem.bf16_compute = spec.bf16_compute;
   problem.output_dtype = spec.output_dtype;
   problem.scale = spec.scale;
   return owned;

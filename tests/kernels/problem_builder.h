@@ -88,6 +88,7 @@ struct ProblemSpec {
   DType bias_dtype = DType::kF32;
   Layout bias_layout = Layout::kBHLD;
   float scale = 1;
+  bool bf16_compute = false;
   std::optional<float> softcap;
   std::vector<float> sinks;
   std::vector<char> value_mask;
