@@ -275,7 +275,9 @@ void AttendWork::WriteReply(const JobResult& result) {
   stats.set_flops(flops());
   stats.set_skipped_tiles(skipped_tiles_);
   stats.set_lost_mass_bound(lost_mass_bound_);
-  stats.set_compute(v1::COMPUTE_PRECISION_F32);
+  stats.set_compute(plan_.has_value() && plan_->bf16()
+                        ? v1::COMPUTE_PRECISION_BF16
+                        : v1::COMPUTE_PRECISION_F32);
   stats.set_instruction_set(InstructionSet());
   stats.set_config_hash(settings_.config.hash);
   stats.set_config_generation(settings_.generation);

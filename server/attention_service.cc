@@ -7,6 +7,7 @@
 #include "attnd/v1/attention.grpc.pb.h"
 #include "attnd_version.h"
 #include "kernels/attention.h"
+#include "kernels/gemm.h"
 #include "server/attend_call.h"
 #include "server/attend_stream.h"
 #include "server/call.h"
@@ -28,6 +29,7 @@ void DescribeServer(const ServiceContext& context,
   reply.set_config_generation(settings->generation);
   reply.set_config_hash(config.hash);
   reply.set_calibrated_flops(context.costs.model().flops_per_second());
+  reply.set_native_bf16(TileGemm::NativeBf16());
 }
 
 // Callback methods, of which the first two take and give bytes.

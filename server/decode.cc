@@ -319,6 +319,7 @@ absl::Status Decoder::DecodeTensors() {
   }
   if (request_.has_softcap()) out_.problem.softcap = request_.softcap();
   out_.problem.prune_tolerance = request_.prune_tolerance();
+  out_.problem.bf16_compute = request_.compute() == v1::COMPUTE_PRECISION_BF16;
   out_.problem.scale =
       request_.has_scale()
           ? request_.scale()

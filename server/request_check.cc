@@ -247,7 +247,7 @@ RequestSizes CheckRequest(const v1::AttendRequest& request,
                           Violations& violations) {
   const RequestSizes sizes =
       Checker(request, limits, payload, violations).Check();
-  FindUnserved(request, violations);
+  CheckOptions(request, violations);
   return sizes;
 }
 

@@ -23,14 +23,13 @@ struct RequestSizes {
   int64_t dim = 0, value_dim = 0;
 };
 
-// Adds every violated and every unserved field, in the order of the message.
+// Adds every violated field, in the order of the message.
 RequestSizes CheckRequest(const v1::AttendRequest& request,
                           const v1::Limits& limits, Payload payload,
                           Violations& violations);
 
-// The fields that are set and mean something that is not served yet, as
-// unserved; values that never will be served, as violated.
-void FindUnserved(const v1::AttendRequest& request, Violations& violations);
+// Every violated field beside the tensors, times and masks.
+void CheckOptions(const v1::AttendRequest& request, Violations& violations);
 
 }  // namespace attnd::server
 

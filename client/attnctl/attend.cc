@@ -294,6 +294,12 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
                    "f32, bf16 or f16; default: as the queries")
       ->check(CLI::IsMember({"f32", "bf16", "f16"}).description(""))
       ->type_name("TYPE");
+  command
+      ->add_option("--compute", attend->compute,
+                   "f32 (default) or bf16: products of operands rounded to "
+                   "bf16, where the server's processor has them")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
+      ->type_name("TYPE");
   command->add_option("--out", arguments->prefix, "Prefix of the result files")
       ->type_name("PREFIX")
       ->required();

@@ -97,6 +97,10 @@ absl::StatusOr<v1::AttendRequest> MakeAttendRequest(
                            : arguments.output_dtype == "f16"
                                ? v1::DTYPE_F16
                                : v1::DTYPE_UNSPECIFIED);
+  request.set_compute(arguments.compute == "f32" ? v1::COMPUTE_PRECISION_F32
+                      : arguments.compute == "bf16"
+                          ? v1::COMPUTE_PRECISION_BF16
+                          : v1::COMPUTE_PRECISION_UNSPECIFIED);
   for (const std::string& name : arguments.outputs) {
     absl::StatusOr<v1::Output> output = OutputOf(name);
     if (!output.ok()) return output.status();

@@ -43,6 +43,7 @@ struct AttendArguments {
   std::optional<double> softcap;
   std::vector<std::string> outputs = {"output"};
   std::string output_dtype;  // "", "f32", "bf16" or "f16"
+  std::string compute;       // "", "f32" or "bf16"
   int32_t top_k = 0;
 };
 

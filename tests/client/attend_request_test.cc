@@ -150,6 +150,7 @@ TEST_F(MakeAttendRequestTest, MasksThatCountAndRangesOfTime) {
   arguments_.outputs = {"top_k", "entropy"};
   arguments_.top_k = 4;
   arguments_.output_dtype = "f16";
+  arguments_.compute = "bf16";
   const auto request = MakeAttendRequest(arguments_);
   ASSERT_TRUE(request.ok()) << request.status();
   EXPECT_EQ(request->mask().past_keys(), 5);
@@ -162,6 +163,7 @@ TEST_F(MakeAttendRequestTest, MasksThatCountAndRangesOfTime) {
   EXPECT_EQ(request->softcap(), 30);
   EXPECT_EQ(request->top_k(), 4);
   EXPECT_EQ(request->output_dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(request->compute(), v1::COMPUTE_PRECISION_BF16);
   arguments_.key_ranges = {"3-7"};
   EXPECT_THAT(std::string(MakeAttendRequest(arguments_).status().message()),
               HasSubstr("--key-range '3-7', expected BEGIN:END"));

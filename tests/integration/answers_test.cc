@@ -714,6 +714,35 @@ TEST_F(AnswersTest, StatsDescribeTheAnswer) {
   EXPECT_EQ(stats.config_generation(), 1);
 }
 
+TEST_F(AnswersTest, Bf16ComputeIsUsedWhereItIsNativeAndStatsSayIt) {
+  v1::AttendRequest request = MakeRequest({.query_heads = 2,
+                                           .kv_heads = 2,
+                                           .queries = 200,
+                                           .keys = 200,
+                                           .dim = 64,
+                                           .value_dim = 64});
+  const auto exact = client_->Attend(request);
+  ASSERT_TRUE(exact.ok()) << exact.message;
+  request.set_compute(v1::COMPUTE_PRECISION_BF16);
+  const auto rounded = client_->Attend(request);
+  ASSERT_TRUE(rounded.ok()) << rounded.message;
+  const bool native = client_->GetServerInfo().reply.native_bf16();
+  EXPECT_EQ(rounded.reply.stats().compute(),
+            native ? v1::COMPUTE_PRECISION_BF16 : v1::COMPUTE_PRECISION_F32);
+  const auto a = FromBytes<float>(exact.reply.output().data());
+  const auto b = FromBytes<float>(rounded.reply.output().data());
+  ASSERT_EQ(a.size(), b.size());
+  float most = 0, largest = 0;
+  for (const float v : FromBytes<float>(request.value().data())) {
+    largest = std::max(largest, std::abs(v));
+  }
+  for (size_t i = 0; i < a.size(); ++i) {
+    most = std::max(most, std::abs(a[i] - b[i]));
+  }
+  EXPECT_LE(most, 5e-3 * largest);
+  EXPECT_EQ(most > 0, native);
+}
+
 TEST_F(AnswersTest, EstimatePredictsWhatAttendUses) {
   v1::AttendRequest request = MakeRequest({.query_heads = 8,
                                            .kv_heads = 8,

@@ -151,14 +151,6 @@ TEST_F(RefusalsTest, SpansBeyond63Bits) {
   ExpectRefused(request, kInvalidArgument, "span");
 }
 
-TEST_F(RefusalsTest, WhatIsNotServedYetIsNamed) {
-  v1::AttendRequest request = MakeRequest({});
-  request.set_compute(v1::COMPUTE_PRECISION_BF16);
-  const auto result =
-      ExpectRefused(request, kUnimplemented, "compute: not served yet");
-  EXPECT_EQ(result.Fields(), "compute");
-}
-
 TEST_F(RefusalsTest, InlineEncodingsNeedPermission) {
   v1::AttendRequest request = MakeRequest({});
   request.mutable_inline_encoding();

@@ -49,9 +49,6 @@ class DecodeTest : public ::testing::Test {
   void ExpectInvalid(const std::string& text) {
     ExpectRefused(absl::StatusCode::kInvalidArgument, text);
   }
-  void ExpectUnserved(const std::string& field) {
-    ExpectRefused(absl::StatusCode::kUnimplemented, field + ": not served yet");
-  }
   void SetTimes() {
     SetTicks({10, 20}, v1::TICK_UNIT_SECONDS, *request_.mutable_query_time());
     SetTicks({0, 10, 20}, v1::TICK_UNIT_SECONDS, *request_.mutable_key_time());
@@ -407,17 +404,14 @@ TEST_F(DecodeTest, LieReOfSeveralAxesIsNotComputedWrong) {
   ExpectRefused(absl::StatusCode::kUnimplemented, "inline_encoding");
 }
 
-TEST_F(DecodeTest, EveryUnservedFieldIsNamed) {
-  const std::pair<const char*, std::function<void(v1::AttendRequest&)>>
-      fields[] = {
-          {"compute",
-           [](auto& r) { r.set_compute(v1::COMPUTE_PRECISION_BF16); }},
-      };
-  for (const auto& [field, set] : fields) {
-    request_ = MakeRequest({});
-    set(request_);
-    ExpectUnserved(field);
-  }
+TEST_F(DecodeTest, ComputePrecision) {
+  EXPECT_FALSE(Try()->problem.bf16_compute);
+  request_.set_compute(v1::COMPUTE_PRECISION_F32);
+  EXPECT_FALSE(Try()->problem.bf16_compute);
+  request_.set_compute(v1::COMPUTE_PRECISION_BF16);
+  EXPECT_TRUE(Try()->problem.bf16_compute);
+  request_.set_compute(static_cast<v1::ComputePrecision>(9));
+  ExpectInvalid("compute");
 }
 
 TEST_F(DecodeTest, ElementTypesMixAndTheOutputFollowsTheQuery) {
@@ -514,7 +508,7 @@ TEST_F(DecodeTest, ClocksAndGatesAreChecked) {
   ExpectInvalid("gates.shape");
 }
 
-TEST_F(DecodeTest, NonsenseInUnservedFieldsIsInvalid) {
+TEST_F(DecodeTest, NonsenseInOptionsIsInvalid) {
   request_.set_softcap(-1);
   ExpectInvalid("softcap");
   request_ = MakeRequest({});
