@@ -102,19 +102,28 @@ double Admission::WaitFor(const Party& party, double due) const {
   return all / limits_.workers;
 }
 
-absl::Status Admission::CheckQueue(const Party& party, const Tenant& tenant,
-                                   const Demand& demand, Instant now) const {
+// Worker seconds by which `seconds` more are too many; at most 0 if they fit.
+double Admission::Excess(const Party& party, const Tenant& tenant,
+                         double seconds) const {
   const double limit = limits_.queue_worker_seconds * limits_.workers;
-  if (party.load.waiting_requests > 0 &&
-      load_.waiting_seconds + demand.seconds > limit &&
-      party.load.waiting_seconds + demand.seconds > tenant.share * limit) {
-    return QueueFull(
-        absl::StrFormat("%.3f worker seconds wait, limit %.3f",
-                        load_.waiting_seconds, limit),
-        RetryAfter((load_.waiting_seconds + demand.seconds - limit) /
-                   limits_.workers));
+  const double own = party.load.waiting_seconds + seconds;
+  if (tenant.share >= 1) return own - limit;
+  const double all = load_.waiting_seconds - oversized_ + seconds;
+  return std::min(all - limit / 2, own - tenant.share * limit / 2);
+}
+
+absl::Status Admission::CheckQueue(const Party& party, double excess) const {
+  if (excess <= 0) return absl::OkStatus();
+  if (party.load.waiting_requests == 0 && oversized_ == 0) {
+    return absl::OkStatus();
   }
-  return CheckDeadlines(party, demand, now);
+  return QueueFull(
+      absl::StrFormat("%.3f worker seconds wait, limit %.3f, %.3f of them the "
+                      "tenant's",
+                      load_.waiting_seconds,
+                      limits_.queue_worker_seconds * limits_.workers,
+                      party.load.waiting_seconds),
+      RetryAfter(excess / limits_.workers));
 }
 
 absl::Status Admission::CheckDeadlines(const Party& party, const Demand& demand,
@@ -173,14 +182,19 @@ absl::Status Admission::Admit(Ticket& ticket, const Demand& demand,
       !status.ok()) {
     return status;
   }
-  if (absl::Status status = CheckQueue(party, ticket.tenant_, demand, now);
-      !status.ok()) {
+  const double excess = Excess(party, ticket.tenant_, demand.seconds);
+  if (absl::Status status = CheckQueue(party, excess); !status.ok()) {
+    return status;
+  }
+  if (absl::Status status = CheckDeadlines(party, demand, now); !status.ok()) {
     return status;
   }
   if (ticket.tenant_.quota > 0) party.tokens -= demand.seconds;
   ticket.admitted_ = true;
   ticket.key_ = {-demand.priority, demand.deadline, next_number_++};
-  party.entries[ticket.key_] = {.remaining_seconds = demand.seconds};
+  party.entries[ticket.key_] = {.remaining_seconds = demand.seconds,
+                                .oversized = excess > 0};
+  if (excess > 0) oversized_ = demand.seconds;
   for (AdmissionLoad* load : {&load_, &party.load}) {
     load->waiting_seconds += demand.seconds;
     load->remaining_seconds += demand.seconds;
@@ -233,6 +247,11 @@ void Admission::Started(Ticket& ticket) {
   if (!ticket.admitted_) return;
   Entry& entry = party.entries.at(ticket.key_);
   entry.started = true;
+  WaitsNoMore(party, entry);
+}
+
+void Admission::WaitsNoMore(Party& party, const Entry& entry) {
+  if (entry.oversized) oversized_ = 0;
   for (AdmissionLoad* load : {&load_, &party.load}) {
     --load->waiting_requests;
     load->waiting_seconds -= entry.remaining_seconds;
@@ -254,10 +273,24 @@ void Admission::Spend(Ticket& ticket, double seconds) {
 
 void Admission::Release(Ticket& ticket) {
   std::lock_guard lock(mutex_);
+  ReleaseWork(ticket);
+  load_.bytes -= ticket.bytes_;
+  parties_.at(ticket.tenant_.id).load.bytes -= ticket.bytes_;
+}
+
+void Admission::Keep(Ticket& ticket, int64_t bytes) {
+  std::lock_guard lock(mutex_);
+  ReleaseWork(ticket);
+  load_.bytes += bytes - ticket.bytes_;
+  parties_.at(ticket.tenant_.id).load.bytes += bytes - ticket.bytes_;
+  ticket.bytes_ = bytes;
+  ticket.admitted_ = false;
+  ticket.started_ = true;
+}
+
+// All but the bytes. Called with the lock.
+void Admission::ReleaseWork(const Ticket& ticket) {
   Party& party = parties_.at(ticket.tenant_.id);
-  for (AdmissionLoad* load : {&load_, &party.load}) {
-    load->bytes -= ticket.bytes_;
-  }
   if (!ticket.started_) {
     --reserved_;
     --party.reserved;
@@ -266,11 +299,8 @@ void Admission::Release(Ticket& ticket) {
   const auto it = party.entries.find(ticket.key_);
   for (AdmissionLoad* load : {&load_, &party.load}) {
     load->remaining_seconds -= it->second.remaining_seconds;
-    if (it->second.started) continue;
-    --load->waiting_requests;
-    load->waiting_seconds -= it->second.remaining_seconds;
-    if (load->waiting_requests == 0) load->waiting_seconds = 0;
   }
+  if (!it->second.started) WaitsNoMore(party, it->second);
   party.entries.erase(it);
   if (party.entries.empty()) {
     party.load.remaining_seconds = 0;
@@ -299,6 +329,10 @@ void Admission::Ticket::Started() {
 
 void Admission::Ticket::Spend(double seconds) {
   if (admission_ != nullptr) admission_->Spend(*this, seconds);
+}
+
+void Admission::Ticket::KeepBytes(int64_t bytes) {
+  if (admission_ != nullptr) admission_->Keep(*this, bytes);
 }
 
 void Admission::Ticket::Release() {

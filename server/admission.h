@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <tuple>
 #include <utility>
@@ -21,8 +22,9 @@ namespace attnd::server {
 
 struct AdmissionLimits {
   int workers = 1;
-  // Predicted worker seconds that may wait, per worker. A request that finds
-  // nothing of its tenant waiting gets in whatever it costs.
+  // Predicted worker seconds that may wait, per worker: half of them whoever
+  // asks, the other half by share. Beside them may wait one request at a time
+  // that does not fit and finds nothing of its tenant waiting.
   double queue_worker_seconds = 2;
   // Of all that was admitted and has not ended.
   int64_t bytes = int64_t{1} << 30;
@@ -49,7 +51,7 @@ struct Demand {
 };
 
 // Thread-safe. Must outlive its tickets.
-class Admission {
+class Admission : public std::enable_shared_from_this<Admission> {
  public:
   class Ticket;
 
@@ -66,12 +68,12 @@ class Admission {
 
   // Step 2, when the cost is known. Refused: RESOURCE_EXHAUSTED (costs more
   // than any request may; or, with RetryInfo, the tenant's quota is used up),
-  // UNAVAILABLE with RetryInfo (the queue is full and the tenant has more than
-  // its share of it, or this request would make one of its tenant that was
-  // admitted miss its deadline), DEADLINE_EXCEEDED (its own deadline cannot be
-  // met). The test follows the order of Schedule: what is due before within
-  // the tenant, and of each other tenant as much as its weight gives it in that
-  // time.
+  // UNAVAILABLE with RetryInfo (the queue is full, or half full and the tenant
+  // has its share of the other half; or this request would make one of its
+  // tenant that was admitted miss its deadline), DEADLINE_EXCEEDED (its own
+  // deadline cannot be met). The test follows the order of Schedule: what is
+  // due before within the tenant, and of each other tenant as much as its
+  // weight gives it in that time.
   absl::Status Admit(Ticket& ticket, const Demand& demand, Instant now);
 
   // Seconds until a request of that deadline would start.
@@ -89,6 +91,7 @@ class Admission {
   struct Entry {
     double remaining_seconds = 0;
     bool started = false;
+    bool oversized = false;
   };
   // The order of service within a tenant; the number tells equal ones apart.
   using Key = std::tuple<int, Instant, uint64_t>;
@@ -104,11 +107,14 @@ class Admission {
   };
 
   void Release(Ticket& ticket);
+  void Keep(Ticket& ticket, int64_t bytes);
+  void ReleaseWork(const Ticket& ticket);
   void Started(Ticket& ticket);
   void Spend(Ticket& ticket, double seconds);
   absl::Status CheckQuota(Party& party, const Tenant& tenant, Instant now);
-  absl::Status CheckQueue(const Party& party, const Tenant& tenant,
-                          const Demand& demand, Instant now) const;
+  double Excess(const Party& party, const Tenant& tenant, double seconds) const;
+  absl::Status CheckQueue(const Party& party, double excess) const;
+  void WaitsNoMore(Party& party, const Entry& entry);
   absl::Status CheckDeadlines(const Party& party, const Demand& demand,
                               Instant now) const;
   double WaitFor(const Party& party, double due) const;
@@ -117,6 +123,7 @@ class Admission {
   AdmissionLimits limits_;
   bool closed_ = false;
   uint64_t next_number_ = 0;
+  double oversized_ = 0;  // seconds of the request that waits beyond the limit
   int64_t reserved_ = 0;  // tickets, admitted or not, that have not started
   AdmissionLoad load_;
   std::map<int, Party> parties_;  // by tenant, of all that ever came
@@ -134,6 +141,8 @@ class Admission::Ticket {
   void Started();
   // `seconds` of its predicted work are done.
   void Spend(double seconds);
+  // Its work is over; `bytes` stay charged, for a reply that is being sent.
+  void KeepBytes(int64_t bytes);
   // Gives everything back now.
   void Release();
 

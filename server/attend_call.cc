@@ -12,6 +12,7 @@ AttendCall::AttendCall(const ServiceContext& context,
                        grpc::CallbackServerContext& rpc,
                        grpc::ByteBuffer& reply)
     : context_(context),
+      rpc_(rpc),
       record_(context, Method::kAttend, rpc),
       reply_(reply),
       work_(context, record_.MessageArrived(), *this) {}
@@ -35,6 +36,9 @@ void AttendCall::Ended(Outcome outcome) {
   Metrics& metrics = context_.metrics;
   const Instant start = std::chrono::steady_clock::now();
   reply_ = ToByteBuffer(std::move(outcome.reply));
+  if (reply_.Length() > kUnlimitedReplyBytes) {
+    send_limit_.emplace(rpc_, work_.deadline());
+  }
   Finish(end);
   metrics.StageTook(Stage::kFinish,
                     Seconds(std::chrono::steady_clock::now() - start));

@@ -9,8 +9,11 @@
 #include <grpcpp/support/byte_buffer.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <optional>
+
 #include "server/attend_work.h"
 #include "server/call.h"
+#include "server/send_limit.h"
 #include "server/service_context.h"
 
 namespace attnd::server {
@@ -34,8 +37,10 @@ class AttendCall final : public grpc::ServerUnaryReactor,
   void OnDone() override { delete this; }
 
   const ServiceContext& context_;
+  grpc::CallbackServerContext& rpc_;
   CallRecord record_;
   grpc::ByteBuffer& reply_;
+  std::optional<SendLimit> send_limit_;
   AttendWork work_;
 };
 

@@ -42,6 +42,7 @@ class AttendStream::Request : private AttendWork::Owner {
 AttendStream::AttendStream(const ServiceContext& context,
                            grpc::CallbackServerContext& rpc)
     : context_(context),
+      rpc_(rpc),
       record_(context, Method::kAttendStream, rpc),
       flow_(std::make_shared<StreamFlow>(
           static_cast<StreamFlow::Wire&>(*this),
@@ -118,7 +119,19 @@ void AttendStream::Ended(Request& request, Outcome outcome) {
 void AttendStream::Write(ReplyPieces reply) {
   context_.metrics.MessageSent(Method::kAttendStream);
   reply_ = ToByteBuffer(std::move(reply));
+  if (reply_.Length() > kUnlimitedReplyBytes) {
+    const double seconds = context_.settings.Get()->limits().deadline_seconds();
+    send_limit_.emplace(
+        rpc_, std::chrono::steady_clock::now() + FromSeconds(seconds));
+  }
   StartWrite(&reply_);
+}
+
+void AttendStream::OnWriteDone(bool ok) {
+  send_limit_.reset();
+  // gRPC is done with it, however long the next one takes.
+  reply_.Clear();
+  flow_->Written(ok);
 }
 
 void AttendStream::End(StreamEnd end) {

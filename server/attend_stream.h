@@ -8,9 +8,11 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 
 #include "server/attend_work.h"
 #include "server/call.h"
+#include "server/send_limit.h"
 #include "server/service_context.h"
 #include "server/stream_flow.h"
 
@@ -36,7 +38,7 @@ class AttendStream final
 
   // Reactor.
   void OnReadDone(bool ok) override;
-  void OnWriteDone(bool ok) override { flow_->Written(ok); }
+  void OnWriteDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override { delete this; }
 
@@ -45,9 +47,11 @@ class AttendStream final
   void Ended(Request& request, Outcome outcome);
 
   const ServiceContext& context_;
+  grpc::CallbackServerContext& rpc_;
   CallRecord record_;
   const std::shared_ptr<StreamFlow> flow_;
   grpc::ByteBuffer message_, reply_;
+  std::optional<SendLimit> send_limit_;  // of the write under way
 
   std::mutex mutex_;  // guards the two below
   std::map<Request*, std::shared_ptr<Request>> open_;

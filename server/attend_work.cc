@@ -288,12 +288,28 @@ void AttendWork::WriteReply(const JobResult& result) {
     FinishKeyMass(*plan_, buffers_);
   }
   outcome_.reply = tensors_.Serialize(head);
+  ChargeReply();
+}
+
+// A caller who reads slowly, or not at all, holds memory that others cannot
+// have: it stays charged until gRPC lets go of it.
+void AttendWork::ChargeReply() {
+  struct Charge {
+    // Outlives the server in the hands of gRPC.
+    std::shared_ptr<Admission> admission;
+    Admission::Ticket ticket;
+  };
+  const auto charge = std::make_shared<Charge>(
+      Charge{context_.admission.shared_from_this(), std::move(ticket_)});
+  for (ReplyPiece& piece : outcome_.reply) {
+    if (piece.data_bytes > 0) piece.charge = charge;
+  }
 }
 
 void AttendWork::Computation::Done(const JobResult& result) {
   AttendWork& w = work_;
   Metrics& metrics = w.context_.metrics;
-  w.ticket_.Release();
+  w.ticket_.KeepBytes(result.status.ok() ? w.decoded_.reply.bytes : 0);
   w.outcome_.queue_seconds += result.queue_seconds;
   w.outcome_.compute_seconds += result.work_seconds;
   metrics.StageTook(Stage::kQueue, w.outcome_.queue_seconds);

@@ -65,6 +65,7 @@ class AttendWork {
 
   // Where to put the request; complete before Begin, not changed after.
   v1::AttendRequest& request() { return request_; }
+  Instant deadline() const { return arrival_.deadline; }
   // `message_bytes` is what the request came in. Ended may be called from
   // within.
   void Begin(int64_t message_bytes);
@@ -109,6 +110,7 @@ class AttendWork {
   Work PlannedWork(int64_t bytes) const;
   absl::Status CountEnd(const JobResult& result);
   void WriteReply(const JobResult& result);
+  void ChargeReply();
   void End(const absl::Status& status);
 
   const ServiceContext& context_;

@@ -181,11 +181,10 @@ grpc::ByteBuffer ToByteBuffer(ReplyPieces pieces) {
   for (ReplyPiece& piece : pieces) {
     if (!piece.text.empty()) slices.emplace_back(piece.text);
     if (piece.data_bytes == 0) continue;
-    auto* owner = new AlignedBuffer(std::move(piece.data));
+    auto* owner = new ReplyPiece(std::move(piece));
     slices.emplace_back(
-        owner->data(), piece.data_bytes,
-        [](void* buffer) { delete static_cast<AlignedBuffer*>(buffer); },
-        owner);
+        owner->data.data(), owner->data_bytes,
+        [](void* sent) { delete static_cast<ReplyPiece*>(sent); }, owner);
   }
   return grpc::ByteBuffer(slices.data(), slices.size());
 }

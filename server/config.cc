@@ -73,6 +73,10 @@ void CompleteLimits(const Machine& machine, v1::Limits& limits,
       seconds("deadline_seconds", limits.deadline_seconds(), 300));
   limits.set_queue_requests(
       count("queue_requests", limits.queue_requests(), 4096, 1 << 20));
+  limits.set_receive_bytes(count("receive_bytes", limits.receive_bytes(),
+                                 machine.UsableMemory() / 4, int64_t{1} << 50));
+  limits.set_connections(
+      count("connections", limits.connections(), 4096, 1 << 20));
 }
 
 bool IsHostPort(absl::string_view address) {

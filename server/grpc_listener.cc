@@ -7,26 +7,24 @@
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server_builder.h>
-#include <sys/stat.h>
+#include <sys/types.h>
 
 #include <algorithm>
+#include <chrono>
+#include <utility>
 
-#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "server/tls.h"
 
 namespace attnd::server {
 namespace {
 
-void SetTransport(const v1::Limits& limits, const Machine& machine,
-                  grpc::ServerBuilder& builder) {
+void SetTransport(const v1::Limits& limits, grpc::ServerBuilder& builder) {
   const int message_bytes = static_cast<int>(limits.message_bytes());
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetMaxSendMessageSize(message_bytes);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits.streams_per_connection()));
-  // With the default two servers share a port without a word.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   // Clients that ping during a long quiet request must not be sent away.
   builder.AddChannelArgument(
       GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, 10'000);
@@ -41,22 +39,8 @@ void SetTransport(const v1::Limits& limits, const Machine& machine,
       static_cast<int>(std::min(1e3 * limits.deadline_seconds(), 2e9)));
   // gRPC buffers whole messages before any code of ours sees them.
   grpc::ResourceQuota quota("attnd");
-  quota.Resize(static_cast<size_t>(machine.UsableMemory() / 4));
+  quota.Resize(static_cast<size_t>(limits.receive_bytes()));
   builder.SetResourceQuota(quota);
-}
-
-std::string RealAddress(const std::string& configured, int port) {
-  if (absl::StartsWith(configured, "unix:")) return configured;
-  return absl::StrCat(configured.substr(0, configured.rfind(':')), ":", port);
-}
-
-absl::Status SetUnixMode(const v1::Listener& listener) {
-  if (!absl::StartsWith(listener.address(), "unix:")) return absl::OkStatus();
-  const std::string path = listener.address().substr(5);
-  const auto mode =
-      static_cast<mode_t>(std::stoul(listener.unix_mode(), nullptr, 8));
-  if (chmod(path.c_str(), mode) == 0) return absl::OkStatus();
-  return absl::InternalError(absl::StrCat(path, ": cannot set its mode"));
 }
 
 // No reflection on this server: the library's switch is for all that are built.
@@ -71,69 +55,94 @@ class NoReflection final : public grpc::ServerBuilderOption {
   }
 };
 
-absl::Status CannotListen(int listener, absl::string_view field,
-                          absl::string_view address) {
-  return absl::UnavailableError(
-      absl::StrCat("listeners[", listener, "].", field, " ", address,
-                   ": cannot listen (is the port taken?)"));
+// Probes and those who watch; their limit is their own, so that they get
+// through when others have taken all connections.
+constexpr int64_t kHealthConnections = 256;
+
+constexpr auto kFromSocket =
+    grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD;
+
+// Where a listener's connections go.
+ConnectionAcceptor::Take HandOver(
+    std::shared_ptr<grpc::ServerCredentials> credentials,
+    grpc::ServerBuilder& builder) {
+  std::shared_ptr<grpc::experimental::ExternalConnectionAcceptor> grpc =
+      builder.experimental().AddExternalConnectionAcceptor(
+          kFromSocket, std::move(credentials));
+  return [grpc](int socket) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters
+        connection;
+    connection.fd = socket;
+    grpc->HandleNewConnection(&connection);
+  };
 }
 
-absl::Status ListenAll(const v1::ServerConfig& config, const Machine& machine,
-                       grpc::Service& service, GrpcListener& out) {
+absl::StatusOr<std::string> ListenOne(int listener, absl::string_view field,
+                                      const std::string& address, mode_t mode,
+                                      ConnectionAcceptor::Take take,
+                                      ConnectionAcceptor& connections) {
+  auto real = connections.Listen(address, mode, std::move(take));
+  if (real.ok()) return real;
+  return absl::UnavailableError(
+      absl::StrCat("listeners[", listener, "].", field, " ",
+                   real.status().message(), " (is the port taken?)"));
+}
+
+mode_t ModeOf(const v1::Listener& listener) {
+  return listener.unix_mode().empty() ? 0
+                                      : static_cast<mode_t>(std::stoul(
+                                            listener.unix_mode(), nullptr, 8));
+}
+
+absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
+                       GrpcListener& out) {
   grpc::ServerBuilder builder;
-  SetTransport(config.limits(), machine, builder);
+  SetTransport(config.limits(), builder);
   builder.RegisterService(&service);
-  const auto& listeners = config.listeners();
-  std::vector<int> ports(listeners.size(), 0);
-  for (int i = 0; i < listeners.size(); ++i) {
-    builder.AddListeningPort(listeners[i].address(),
-                             listeners[i].has_tls()
-                                 ? MakeTlsCredentials(listeners[i].tls())
-                                 : grpc::InsecureServerCredentials(),
-                             &ports[i]);
+  out.connections =
+      std::make_unique<ConnectionAcceptor>(config.limits().connections());
+  for (int i = 0; i < config.listeners_size(); ++i) {
+    const v1::Listener& listener = config.listeners(i);
+    auto credentials = listener.has_tls() ? MakeTlsCredentials(listener.tls())
+                                          : grpc::InsecureServerCredentials();
+    auto address =
+        ListenOne(i, "address", listener.address(), ModeOf(listener),
+                  HandOver(std::move(credentials), builder), *out.connections);
+    if (!address.ok()) return address.status();
+    out.addresses.push_back(*std::move(address));
   }
-  // A socket's file is never more open than it will be.
-  const mode_t before = umask(0177);
   out.server = builder.BuildAndStart();
-  umask(before);
-  for (int i = 0; i < listeners.size(); ++i) {
-    if (out.server == nullptr || ports[i] == 0) {
-      return CannotListen(i, "address", listeners[i].address());
-    }
-    out.addresses.push_back(RealAddress(listeners[i].address(), ports[i]));
-    absl::Status mode = SetUnixMode(listeners[i]);
-    if (!mode.ok()) return mode;
-  }
+  if (out.server == nullptr) return absl::InternalError("gRPC does not start");
+  out.connections->Start();
   return absl::OkStatus();
 }
 
 absl::Status ListenForHealth(const v1::ServerConfig& config,
-                             const Machine& machine, GrpcListener& out) {
+                             GrpcListener& out) {
   grpc::ServerBuilder builder;
-  SetTransport(config.limits(), machine, builder);
-  const auto& listeners = config.listeners();
-  std::vector<int> ports(listeners.size(), 0);
-  std::vector<int> asked;
-  for (int i = 0; i < listeners.size(); ++i) {
-    const std::string& address = listeners[i].tls().health_address();
-    if (address.empty()) continue;
-    asked.push_back(i);
-    builder.AddListeningPort(address, grpc::InsecureServerCredentials(),
-                             &ports[i]);
+  SetTransport(config.limits(), builder);
+  out.health_connections =
+      std::make_unique<ConnectionAcceptor>(kHealthConnections);
+  for (int i = 0; i < config.listeners_size(); ++i) {
+    const std::string& asked = config.listeners(i).tls().health_address();
+    if (asked.empty()) continue;
+    auto address =
+        ListenOne(i, "tls.health_address", asked, 0,
+                  HandOver(grpc::InsecureServerCredentials(), builder),
+                  *out.health_connections);
+    if (!address.ok()) return address.status();
+    out.health_addresses.push_back(*std::move(address));
   }
-  if (asked.empty()) return absl::OkStatus();
+  if (out.health_addresses.empty()) return absl::OkStatus();
   builder.SetOption(std::make_unique<NoReflection>());
   // gRPC starts no server without a service of ours; this one knows no method.
   out.unimplemented = std::make_unique<grpc::CallbackGenericService>();
   builder.RegisterCallbackGenericService(out.unimplemented.get());
   out.health_server = builder.BuildAndStart();
-  for (const int i : asked) {
-    const std::string& address = listeners[i].tls().health_address();
-    if (out.health_server == nullptr || ports[i] == 0) {
-      return CannotListen(i, "tls.health_address", address);
-    }
-    out.health_addresses.push_back(RealAddress(address, ports[i]));
+  if (out.health_server == nullptr) {
+    return absl::InternalError("gRPC does not start");
   }
+  out.health_connections->Start();
   return absl::OkStatus();
 }
 
@@ -146,8 +155,16 @@ void GrpcListener::SetHealth(const std::string& name, bool serving) const {
   }
 }
 
+void GrpcListener::Stop() {
+  for (auto* acceptor : {connections.get(), health_connections.get()}) {
+    if (acceptor != nullptr) acceptor->Close();
+  }
+  for (auto* one : {server.get(), health_server.get()}) {
+    if (one != nullptr) one->Shutdown(std::chrono::system_clock::now());
+  }
+}
+
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
-                                        const Machine& machine,
                                         grpc::Service& service) {
   for (const v1::Listener& listener : config.listeners()) {
     if (!listener.has_tls()) continue;
@@ -158,8 +175,8 @@ absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcListener out;
-  absl::Status status = ListenForHealth(config, machine, out);
-  if (status.ok()) status = ListenAll(config, machine, service, out);
+  absl::Status status = ListenForHealth(config, out);
+  if (status.ok()) status = ListenAll(config, service, out);
   if (!status.ok()) return status;
   return out;
 }

@@ -13,12 +13,14 @@
 
 #include "absl/status/statusor.h"
 #include "attnd/v1/config.pb.h"
-#include "server/machine.h"
+#include "server/connection_acceptor.h"
 
 namespace attnd::server {
 
 struct GrpcListener {
   std::unique_ptr<grpc::Server> server;
+  // Who accepts its connections; to be closed before the server shuts down.
+  std::unique_ptr<ConnectionAcceptor> connections;
   // Of each listener, with the real port.
   std::vector<std::string> addresses;
   // Serves grpc.health.v1 and nothing else, in plain text, for probes that know
@@ -26,8 +28,11 @@ struct GrpcListener {
   // port of a gRPC server serves all its services.
   std::unique_ptr<grpc::CallbackGenericService> unimplemented;
   std::unique_ptr<grpc::Server> health_server;
+  std::unique_ptr<ConnectionAcceptor> health_connections;
   std::vector<std::string> health_addresses;
 
+  // Ends at once, calls and all.
+  void Stop();
   // Sets one name of the health services.
   void SetHealth(const std::string& name, bool serving) const;
 };
@@ -37,7 +42,6 @@ struct GrpcListener {
 // UNAVAILABLE names the listener whose port is taken; INVALID_ARGUMENT the file
 // of TLS that cannot be used.
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
-                                        const Machine& machine,
                                         grpc::Service& service);
 
 }  // namespace attnd::server

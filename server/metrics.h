@@ -66,6 +66,8 @@ struct MetricsReadings {
   int64_t config_generation = 1;
   int64_t encoders_cached = 0;
   int64_t streams = 0;
+  int64_t connections = 0;
+  int64_t connections_refused = 0;
   AdmissionLimits limits = {};
   std::map<std::string, double> cost_factors = {};
 };

@@ -182,6 +182,10 @@ void Metrics::Series::MakeQueue() {
   inflight =
       &MakeGauge("attnd_inflight_requests", "Requests waiting and running.");
   streams = &MakeGauge("attnd_streams_open", "AttendStream calls under way.");
+  connections = &MakeGauge("attnd_connections", "Open gRPC connections.");
+  connections_refused = &MakeCounter(
+      "attnd_connections_refused_total",
+      "Connections closed at once: too many, or no file descriptor.");
   queue_seconds = &MakeGauge("attnd_queue_cost_seconds",
                              "Predicted worker seconds that wait.");
   queue_bytes =
@@ -268,6 +272,9 @@ void Metrics::Series::Refresh(const MetricsReadings& readings) {
   inflight->Set(static_cast<double>(executor.waiting + executor.running));
 
   streams->Set(static_cast<double>(readings.streams));
+  connections->Set(static_cast<double>(readings.connections));
+  Raise(*connections_refused,
+        static_cast<double>(readings.connections_refused));
   limit_seconds->Set(readings.limits.queue_worker_seconds *
                      readings.limits.workers);
   limit_bytes->Set(static_cast<double>(readings.limits.bytes));

@@ -4,6 +4,7 @@
 #define ATTND_SERVER_REPLY_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -31,11 +32,13 @@ absl::StatusOr<ReplySizes> MeasureReply(const RequestSizes& sizes,
                                         DType output_dtype,
                                         int64_t message_bytes);
 
-// Part of a serialized reply: `text`, then the first `data_bytes` of `data`.
+// Part of a serialized reply: `text`, then the first `data_bytes` of `data`,
+// which stay charged to `charge` as long as they exist.
 struct ReplyPiece {
   std::string text;
   AlignedBuffer data;
   size_t data_bytes = 0;
+  std::shared_ptr<const void> charge = nullptr;
 };
 using ReplyPieces = std::vector<ReplyPiece>;
 

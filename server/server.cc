@@ -77,7 +77,8 @@ struct Server::Parts {
         settings(first),
         costs(measured),
         metrics(ToMetricsInfo(*first, machine, measured)),
-        admission(ToAdmissionLimits(config.effective)) {}
+        admission(
+            std::make_shared<Admission>(ToAdmissionLimits(config.effective))) {}
 
   absl::Status StartExecutor();
   absl::Status Listen();
@@ -95,7 +96,7 @@ struct Server::Parts {
   CurrentSettings settings;
   CostPredictor costs;
   Metrics metrics;
-  Admission admission;
+  const std::shared_ptr<Admission> admission;
   CallCount calls;
   StreamRegistry streams;
   std::unique_ptr<Executor> executor;
@@ -103,6 +104,8 @@ struct Server::Parts {
   std::unique_ptr<ServiceContext> context;
   std::unique_ptr<grpc::Service> service;
   GrpcListener grpc;
+  // Of grpc, for scrapes that may come before it is complete.
+  std::atomic<const ConnectionAcceptor*> connections{nullptr};
   std::atomic<bool> ready{false};
   std::atomic<DrainState> drain{DrainState::kServing};
   std::mutex reload_mutex;  // one reload at a time
@@ -121,7 +124,7 @@ absl::Status Server::Parts::StartExecutor() {
   context.reset(new ServiceContext{.settings = settings,
                                    .costs = costs,
                                    .run_unit = run_unit,
-                                   .admission = admission,
+                                   .admission = *admission,
                                    .executor = *executor,
                                    .metrics = metrics,
                                    .log = log,
@@ -135,9 +138,10 @@ absl::Status Server::Parts::Listen() {
   service = MakeAttentionService(*context);
   // Before the server is reachable, which says SERVING under "" from then on.
   ready = true;
-  auto listening = ListenGrpc(config.effective, machine, *service);
+  auto listening = ListenGrpc(config.effective, *service);
   if (!listening.ok()) return listening.status();
   grpc = *std::move(listening);
+  connections = grpc.connections.get();
   SetServing(true);
   grpc.SetHealth(kLivenessHealthName, true);
   return absl::OkStatus();
@@ -159,18 +163,22 @@ HttpReply Server::Parts::Ready() const {
 std::string Server::Parts::MetricsText() {
   const std::shared_ptr<const Settings> now = settings.Get();
   const EncodingCatalog& encodings = now->encodings;
-  return metrics.Text({.executor = executor->load(),
-                       .admission = admission.load(),
-                       .process = ReadProcessUsage(),
-                       .ready = ready,
-                       .drain = drain,
-                       .config_generation = now->generation,
-                       .encoders_cached = static_cast<int64_t>(
-                           encodings.configured_encoders().size() +
-                           encodings.inline_encoders().size()),
-                       .streams = streams.size(),
-                       .limits = admission.limits(),
-                       .cost_factors = costs.factors()});
+  const ConnectionAcceptor* accepting = connections;
+  return metrics.Text(
+      {.executor = executor->load(),
+       .admission = admission->load(),
+       .process = ReadProcessUsage(),
+       .ready = ready,
+       .drain = drain,
+       .config_generation = now->generation,
+       .encoders_cached =
+           static_cast<int64_t>(encodings.configured_encoders().size() +
+                                encodings.inline_encoders().size()),
+       .streams = streams.size(),
+       .connections = accepting ? accepting->open() : 0,
+       .connections_refused = accepting ? accepting->refused() : 0,
+       .limits = admission->limits(),
+       .cost_factors = costs.factors()});
 }
 
 // Which section of the new configuration cannot be taken over by a server that
@@ -194,12 +202,15 @@ std::string FixedSection(const v1::ServerConfig& now,
     config->mutable_limits()->set_message_bytes(all.message_bytes());
     config->mutable_limits()->set_streams_per_connection(
         all.streams_per_connection());
+    config->mutable_limits()->set_receive_bytes(all.receive_bytes());
+    config->mutable_limits()->set_connections(all.connections());
   }
   if (a.workers() != b.workers()) return "workers";
   if (!same(a.admin(), b.admin())) return "admin";
   if (!same(a.log(), b.log())) return "log";
   if (!same(a.limits(), b.limits())) {
-    return "limits.message_bytes and limits.streams_per_connection";
+    return "limits.message_bytes, receive_bytes, connections and "
+           "streams_per_connection";
   }
   return same(a, b) ? "" : "listeners";
 }
@@ -223,7 +234,7 @@ absl::Status Server::Parts::Reload(const Config& changed) {
       if (!tested.ok()) return tested;
     }
     metrics.AddLabels(LabelsOf((*next)->encodings), (*next)->tenants.list());
-    admission.SetLimits(ToAdmissionLimits(changed.effective));
+    admission->SetLimits(ToAdmissionLimits(changed.effective));
     settings.Set(*next);
     return absl::OkStatus();
   };
@@ -319,12 +330,9 @@ Server::Server(std::unique_ptr<Parts> parts) : parts_(std::move(parts)) {}
 
 Server::~Server() {
   if (parts_->grpc.server == nullptr) return;
-  parts_->admission.Close();
+  parts_->admission->Close();
   parts_->executor->Stop();
-  parts_->grpc.server->Shutdown(std::chrono::system_clock::now());
-  if (parts_->grpc.health_server != nullptr) {
-    parts_->grpc.health_server->Shutdown(std::chrono::system_clock::now());
-  }
+  parts_->grpc.Stop();
 }
 
 absl::Span<const std::string> Server::addresses() const {
@@ -371,13 +379,14 @@ void Server::Drain() {
     never.wait_until(lock, end, [] { return false; });
   }
   p.drain = DrainState::kFinishing;
-  p.admission.Close();
+  p.admission->Close();
   p.streams.Drain();
   const Instant end =
       steady_clock::now() + FromSeconds(settings.grace_seconds());
   // Shutdown sends GOAWAY at once and returns when every call has ended or the
   // grace is over. Health watchers would hold it for the whole grace, so once
   // our own calls are done the rest is cancelled.
+  p.grpc.connections->Close();
   std::future<void> shutdown = std::async(std::launch::async, [&] {
     p.grpc.server->Shutdown(
         std::chrono::system_clock::now() +
@@ -390,9 +399,7 @@ void Server::Drain() {
          std::future_status::ready) {
     grpc_server_cancel_all_calls(p.grpc.server->c_server());
   }
-  if (p.grpc.health_server != nullptr) {
-    p.grpc.health_server->Shutdown(std::chrono::system_clock::now());
-  }
+  p.grpc.Stop();
   p.log.Info("stopped", {{"finished", finished}});
 }
 

@@ -1,0 +1,242 @@
+#include "server/connection_acceptor.h"
+
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
+
+namespace attnd::server {
+namespace {
+
+// What a peer that does not take it may leave unacknowledged; after that its
+// connection is closed.
+constexpr int kUserTimeoutMs = 20'000;
+
+// How often the open connections are counted again while the limit is reached.
+constexpr std::chrono::milliseconds kCountPeriod(20);
+
+int64_t FileLimit() {
+  rlimit files;
+  getrlimit(RLIMIT_NOFILE, &files);
+  return static_cast<int64_t>(
+      std::min<rlim_t>(files.rlim_cur, int64_t{1} << 40));
+}
+
+absl::Status Failure(const std::string& address, int error) {
+  return absl::UnavailableError(
+      absl::StrCat(address, ": cannot listen: ", std::strerror(error)));
+}
+
+// Listens; a negative errno if it cannot.
+int ListeningSocket(const sockaddr* address, socklen_t size) {
+  const int family = address->sa_family;
+  const int socket =
+      ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (socket < 0) return -errno;
+  const int yes = 1, no = 0;
+  if (family != AF_UNIX) {
+    // Not SO_REUSEPORT: two servers would share a port without a word.
+    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
+               sizeof(kUserTimeoutMs));
+  }
+  if (family == AF_INET6) {
+    setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
+  }
+  if (bind(socket, address, size) == 0 && listen(socket, SOMAXCONN) == 0) {
+    return socket;
+  }
+  const int error = errno;
+  close(socket);
+  return -error;
+}
+
+int ListenOnPath(const std::string& path) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) return -ENAMETOOLONG;
+  std::memcpy(address.sun_path, path.data(), path.size());
+  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
+  // A file that an earlier process left is no listener: nobody answers.
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  struct stat file;
+  if (connect(probe, generic, sizeof(address)) != 0 && errno == ECONNREFUSED &&
+      lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
+    unlink(path.c_str());
+  }
+  close(probe);
+  // Its file is never more open than it will be.
+  const mode_t before = umask(0177);
+  const int socket = ListeningSocket(generic, sizeof(address));
+  umask(before);
+  return socket;
+}
+
+int ListenOnPort(const std::string& host, const std::string& port) {
+  const bool any = host == "0.0.0.0" || host == "[::]";
+  const std::string name(absl::StripSuffix(absl::StripPrefix(host, "["), "]"));
+  addrinfo hints = {};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_PASSIVE | AI_NUMERICSERV;
+  int result = -EADDRNOTAVAIL;
+  // Every address: an IPv6 socket that serves both, where there is IPv6.
+  for (const char* each : {any ? "::" : name.c_str(), name.c_str()}) {
+    addrinfo* found = nullptr;
+    if (getaddrinfo(each, port.c_str(), &hints, &found) != 0) continue;
+    result = ListeningSocket(found->ai_addr, found->ai_addrlen);
+    freeaddrinfo(found);
+    if (result >= 0 || result == -EADDRINUSE) break;
+  }
+  return result;
+}
+
+int PortOf(int socket) {
+  sockaddr_storage address = {};
+  socklen_t size = sizeof(address);
+  getsockname(socket, reinterpret_cast<sockaddr*>(&address), &size);
+  return ntohs(address.ss_family == AF_INET6
+                   ? reinterpret_cast<sockaddr_in6&>(address).sin6_port
+                   : reinterpret_cast<sockaddr_in&>(address).sin_port);
+}
+
+ino_t InodeOf(int socket) {
+  struct stat file;
+  return fstat(socket, &file) == 0 ? file.st_ino : 0;
+}
+
+}  // namespace
+
+ConnectionAcceptor::ConnectionAcceptor(int64_t limit)
+    : limit_(std::max<int64_t>(1, std::min(limit, FileLimit() - kSpareFiles))),
+      wake_(eventfd(0, EFD_CLOEXEC)),
+      spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
+
+absl::StatusOr<std::string> ConnectionAcceptor::Listen(
+    const std::string& address, mode_t unix_mode, Take take) {
+  if (absl::StartsWith(address, "unix:")) {
+    const std::string path = address.substr(5);
+    const int socket = ListenOnPath(path);
+    if (socket < 0) return Failure(address, -socket);
+    listeners_.push_back({socket, std::move(take), path});
+    if (chmod(path.c_str(), unix_mode) != 0) return Failure(address, errno);
+    return address;
+  }
+  const size_t colon = address.rfind(':');
+  const std::string host = address.substr(0, colon);
+  const int socket = ListenOnPort(host, address.substr(colon + 1));
+  if (socket < 0) return Failure(address, -socket);
+  listeners_.push_back({socket, std::move(take), ""});
+  return absl::StrCat(host, ":", PortOf(socket));
+}
+
+void ConnectionAcceptor::Start() {
+  thread_ = std::thread([this] {
+    pthread_setname_np(pthread_self(), "attnd-accept");
+    Run();
+  });
+}
+
+void ConnectionAcceptor::Close() {
+  if (wake_ < 0) return;
+  eventfd_write(wake_, 1);
+  if (thread_.joinable()) thread_.join();
+  for (const Listener& listener : listeners_) {
+    close(listener.socket);
+    if (!listener.path.empty()) unlink(listener.path.c_str());
+  }
+  listeners_.clear();
+  close(std::exchange(wake_, -1));
+  close(std::exchange(spare_, -1));
+}
+
+void ConnectionAcceptor::Run() {
+  std::vector<pollfd> waiting = {{wake_, POLLIN, 0}};
+  for (const Listener& listener : listeners_) {
+    waiting.push_back({listener.socket, POLLIN, 0});
+  }
+  while (true) {
+    poll(waiting.data(), waiting.size(), -1);
+    if (waiting[0].revents != 0) return;
+    for (size_t i = 0; i < listeners_.size(); ++i) {
+      if (waiting[i + 1].revents != 0) Accept(listeners_[i]);
+    }
+  }
+}
+
+void ConnectionAcceptor::Accept(const Listener& listener) {
+  const int socket =
+      accept4(listener.socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  if (socket < 0) {
+    // Others mean that this connection is gone already.
+    if (errno == EMFILE || errno == ENFILE) AcceptWithoutFiles(listener);
+    return;
+  }
+  if (Full(std::chrono::steady_clock::now())) {
+    ++refused_;
+    close(socket);
+    return;
+  }
+  {
+    std::lock_guard lock(mutex_);
+    connections_.push_back({socket, InodeOf(socket)});
+  }
+  listener.take(socket);
+}
+
+// Otherwise it would wait, and poll return at once for ever.
+void ConnectionAcceptor::AcceptWithoutFiles(const Listener& listener) {
+  close(spare_);
+  const int socket = accept4(listener.socket, nullptr, nullptr, SOCK_CLOEXEC);
+  if (socket >= 0) {
+    ++refused_;
+    close(socket);
+  }
+  spare_ = ::open("/dev/null", O_RDONLY | O_CLOEXEC);
+}
+
+bool ConnectionAcceptor::Full(Instant now) {
+  std::lock_guard lock(mutex_);
+  const auto full = [&] {
+    return static_cast<int64_t>(connections_.size()) >= limit_;
+  };
+  if (full() && now - counted_ > kCountPeriod) {
+    ForgetClosed();
+    counted_ = now;
+  }
+  return full();
+}
+
+// gRPC closes the sockets and tells nobody. A number that stands for another
+// file by now has been closed.
+void ConnectionAcceptor::ForgetClosed() const {
+  std::erase_if(connections_, [](const Connection& connection) {
+    return InodeOf(connection.socket) != connection.inode;
+  });
+}
+
+int64_t ConnectionAcceptor::open() const {
+  std::lock_guard lock(mutex_);
+  ForgetClosed();
+  return static_cast<int64_t>(connections_.size());
+}
+
+}  // namespace attnd::server

@@ -1,0 +1,129 @@
+// Clients that are slow, half dead, or too many.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/raw_connection.h"
+#include "tests/integration/service_test.h"
+#include "tests/server/requests.h"
+
+namespace attnd::testing {
+namespace {
+
+constexpr char kBytes[] = "attnd_queue_bytes";
+constexpr char kConnections[] = "attnd_connections";
+
+class ConnectionsTest : public ServiceTest {
+ protected:
+  // Sends a whole request on a raw connection and waits for the reply to begin.
+  int CallRaw(const v1::AttendRequest& request, RawConnection& connection) {
+    const std::string message = request.SerializeAsString();
+    const int stream =
+        connection.BeginAttend(static_cast<int64_t>(message.size()));
+    size_t sent = 0;
+    while (sent < message.size() && connection.Pump()) {
+      sent += connection.Send(stream, message.substr(sent));
+    }
+    connection.CloseSending(stream);
+    connection.PumpUntilAnswered(stream);
+    return stream;
+  }
+
+  // A few KiB that ask for 1 MiB.
+  static v1::AttendRequest LargeReply() {
+    v1::AttendRequest request =
+        MakeRequest({.queries = 512, .keys = 512, .dim = 1, .value_dim = 1});
+    request.add_outputs(v1::OUTPUT_SCORES);
+    return request;
+  }
+};
+
+TEST_F(ConnectionsTest, AReplyThatNobodyReadsStaysCharged) {
+  Start();
+  {
+    RawConnection reader(server_->addresses()[0]);
+    CallRaw(LargeReply(), reader);
+    EXPECT_TRUE(EventuallyMetric("attnd_requests_running", 0));
+    EXPECT_GE(Metric(kBytes), 1 << 20);
+    EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
+  }
+  EXPECT_TRUE(EventuallyMetric(kBytes, 0)) << "gone with its connection";
+}
+
+TEST_F(ConnectionsTest, AReplyThatNobodyReadsEndsWithTheLongestDeadline) {
+  Start("limits: {deadline_seconds: 1}\n");
+  RawConnection reader(server_->addresses()[0]);
+  CallRaw(LargeReply(), reader);
+  EXPECT_TRUE(EventuallyMetric(kBytes, 0));
+  while (reader.ended() == 0 && reader.Pump()) {
+  }
+  EXPECT_EQ(reader.ended(), 1);
+}
+
+TEST_F(ConnectionsTest, AStreamThatNobodyReadsEndsWithTheLongestDeadline) {
+  Start("limits: {deadline_seconds: 1}\n");
+  RawConnection reader(server_->addresses()[0]);
+  v1::AttendStreamRequest message;
+  *message.mutable_request() = LargeReply();
+  message.mutable_request()->set_request_id("r");
+  const std::string bytes = message.SerializeAsString();
+  const int stream =
+      reader.Begin("AttendStream", static_cast<int64_t>(bytes.size()));
+  size_t sent = 0;
+  while (sent < bytes.size() && reader.Pump()) {
+    sent += reader.Send(stream, bytes.substr(sent));
+  }
+  reader.PumpUntilAnswered(stream);
+  while (reader.ended() == 0 && reader.Pump()) {
+  }
+  EXPECT_EQ(reader.ended(), 1);
+  EXPECT_TRUE(EventuallyMetric(kBytes, 0));
+  EXPECT_TRUE(EventuallyMetric("attnd_streams_open", 0));
+}
+
+TEST_F(ConnectionsTest, HalfAMessageHarmsNobody) {
+  Start();
+  const std::string half(30000, 'x');
+  {
+    RawConnection leaver(server_->addresses()[0]);
+    RawConnection resetter(server_->addresses()[0]);
+    RawConnection waiter(server_->addresses()[0]);
+    for (RawConnection* each : {&leaver, &resetter, &waiter}) {
+      const int stream = each->BeginAttend(60000);
+      EXPECT_EQ(each->Send(stream, half), 30000);
+      while (each->unsent() > 0) ASSERT_TRUE(each->Pump());
+    }
+    EXPECT_TRUE(EventuallyMetric(kConnections, 3));
+    leaver.Abort();
+    resetter.Reset(1);
+    while (resetter.unsent() > 0) ASSERT_TRUE(resetter.Pump());
+    EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
+  }
+  EXPECT_TRUE(EventuallyMetric(kConnections, 1)) << "the test's own";
+  EXPECT_EQ(Metric("attnd_inflight_requests"), 0);
+}
+
+TEST_F(ConnectionsTest, TooManyAreClosedAndTheOthersServed) {
+  Start("limits: {connections: 3}\n");
+  ASSERT_TRUE(client_->Attend(MakeRequest({})).ok());
+  std::vector<std::unique_ptr<RawConnection>> many;
+  for (int i = 0; i < 5; ++i) {
+    many.push_back(std::make_unique<RawConnection>(server_->addresses()[0]));
+  }
+  const std::string refused = "attnd_connections_refused_total";
+  EXPECT_TRUE(EventuallyMetric(refused, 3));
+  EXPECT_EQ(Metric(kConnections), 3);
+  EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
+  TestClient late(server_->addresses()[0]);
+  EXPECT_EQ(late.Attend(MakeRequest({}), 2).code, kUnavailable);
+  many.clear();
+  EXPECT_TRUE(EventuallyMetric(kConnections, 1));
+  TestClient again(server_->addresses()[0]);
+  EXPECT_TRUE(again.Attend(MakeRequest({})).ok());
+}
+
+}  // namespace
+}  // namespace attnd::testing
