@@ -23,7 +23,7 @@ namespace attnd {
 // element of the output is off by at most this share of
 // |scale| sum |q_i| |A_ij(D)| |k_j| |v| over what the row sees. Powers of a
 // Jordan part count with max(D, span of the chunk) for D; dense generators
-// times their condition number.
+// times their condition number. A below 2^-126 may count as 0.
 inline constexpr double kLinearError = 1e-5;
 // A stream in pieces with carried states against one pass.
 inline constexpr double kLinearCarryError = 1e-6;

@@ -1,8 +1,8 @@
 #include "client/attnctl/linear_options.h"
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/str_cat.h"
 #include "client/files.h"
+#include "client/linear_names.h"
 
 namespace attnd::client {
 namespace {
@@ -67,21 +67,8 @@ absl::Status SetLinear(const LinearArguments& arguments,
   }
   request->set_kind(v1::ATTENTION_KIND_LINEAR);
   v1::LinearOptions* linear = request->mutable_linear();
-  auto normaliser = v1::LinearOptions::NORMALISER_UNSPECIFIED;
-  auto feature_map = v1::LinearOptions::FEATURE_MAP_UNSPECIFIED;
-  auto input_rule = v1::LinearOptions::INPUT_RULE_UNSPECIFIED;
-  const auto name = [](const char* prefix, const std::string& value) {
-    return absl::StrCat(prefix, absl::AsciiStrToUpper(value));
-  };
-  v1::LinearOptions::Normaliser_Parse(name("NORMALISER_", arguments.normaliser),
-                                      &normaliser);
-  v1::LinearOptions::FeatureMap_Parse(
-      name("FEATURE_MAP_", arguments.feature_map), &feature_map);
-  v1::LinearOptions::InputRule_Parse(name("INPUT_RULE_", arguments.input_rule),
-                                     &input_rule);
-  linear->set_normaliser(normaliser);
-  linear->set_feature_map(feature_map);
-  linear->set_input_rule(input_rule);
+  *linear = LinearOptionsOf(arguments.normaliser, arguments.feature_map,
+                            arguments.input_rule);
   linear->set_bidirectional(arguments.bidirectional);
   if (arguments.state.empty() && !arguments.merge.empty()) {
     return absl::InvalidArgumentError("--merge needs --state");

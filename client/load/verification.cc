@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "absl/functional/function_ref.h"
 #include "absl/strings/str_cat.h"
 #include "client/random.h"
 #include "client/request.h"
@@ -104,7 +105,7 @@ class Comparison {
   // reference.
   absl::Status Compare(const char* name, const v1::Tensor& tensor,
                        int64_t columns, const std::vector<double>& expected,
-                       double (*bound)(const resolved::Answer&, int64_t)) {
+                       absl::FunctionRef<double(int64_t r, int64_t c)> bound) {
     const auto values = ToFloats(tensor);
     if (!values.ok()) return values.status();
     const int64_t count = query_.batch * query_.heads * query_.rows * columns;
@@ -123,8 +124,8 @@ class Comparison {
       const int64_t at = blhd ? (b * query_.rows + i) * query_.heads + h
                               : (b * query_.heads + h) * query_.rows + i;
       for (int64_t c = 0; c < columns; ++c) {
-        Add((*values)[at * columns + c], expected[r * columns + c],
-            bound(reference_, r), tensor.dtype());
+        Add((*values)[at * columns + c], expected[r * columns + c], bound(r, c),
+            tensor.dtype());
       }
     }
     return absl::OkStatus();
@@ -172,6 +173,15 @@ absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
                                   const v1::AttendResponse& answer,
                                   const resolved::Answer& reference) {
   Comparison comparison(request, reference);
+  const auto output = [&](int64_t r, int64_t c) {
+    return resolved::OutputBound(reference, r, c);
+  };
+  const auto score = [&](int64_t r, int64_t) {
+    return resolved::ScoreBound(reference, r);
+  };
+  const auto logit = [&](int64_t r, int64_t) {
+    return resolved::LogitBound(reference, r);
+  };
   absl::Status status;
   for (int wanted : request.outputs()) {
     if (!status.ok()) break;
@@ -179,19 +189,19 @@ absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
       case v1::OUTPUT_OUTPUT:
         status =
             comparison.Compare("output", answer.output(), reference.channels,
-                               reference.output, resolved::OutputBound);
+                               reference.output, output);
         break;
       case v1::OUTPUT_LSE:
-        status = comparison.Compare("lse", answer.lse(), 1, reference.lse,
-                                    resolved::ScoreBound);
+        status =
+            comparison.Compare("lse", answer.lse(), 1, reference.lse, score);
         break;
       case v1::OUTPUT_SCORES:
         status = comparison.Compare("scores", answer.scores(), reference.keys,
-                                    reference.scores, resolved::ScoreBound);
+                                    reference.scores, score);
         break;
       case v1::OUTPUT_WEIGHTS:
         status = comparison.Compare("weights", answer.weights(), reference.keys,
-                                    reference.weights, resolved::LogitBound);
+                                    reference.weights, logit);
         break;
       default:
         break;  // sums over rows, of which not all are computed

@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -11,6 +10,7 @@
 #include "client/duration_text.h"
 #include "client/files.h"
 #include "client/interpolate/csv.h"
+#include "client/linear_names.h"
 #include "client/load/array_work.h"
 
 namespace attnd::client {
@@ -48,6 +48,30 @@ const std::vector<WorkOption>& WorkOptions() {
        {"f32", "bf16", "f16"}},
       {"encoding", "NAME", "Configured encoding; default: none", nullptr,
        &Arguments::encoding},
+      {"kind",
+       "KIND",
+       "softmax, or linear: sums over the past of each query",
+       nullptr,
+       &Arguments::kind,
+       {"softmax", "linear"}},
+      {"normaliser",
+       "NAME",
+       "Of the linear kind: none, sum or retnet",
+       nullptr,
+       &Arguments::normaliser,
+       {"none", "sum", "retnet"}},
+      {"feature-map",
+       "NAME",
+       "Of the linear kind: identity, elu_plus_one, relu or softplus",
+       nullptr,
+       &Arguments::feature_map,
+       {"identity", "elu_plus_one", "relu", "softplus"}},
+      {"input-rule",
+       "NAME",
+       "Of the linear kind: event, zero_order_hold or trapezoid",
+       nullptr,
+       &Arguments::input_rule,
+       {"event", "zero_order_hold", "trapezoid"}},
       {"past", "TIME", "Keys at most this old are visible", nullptr,
        &Arguments::past},
       {"future", "TIME", "Keys at most this far ahead are visible", nullptr,
@@ -175,6 +199,25 @@ absl::Status SetOutputs(const Arguments& arguments, Work* work) {
   return absl::OkStatus();
 }
 
+absl::Status SetLinear(const Arguments& arguments, Work* work) {
+  const WorkArguments plain;
+  if (arguments.kind == "linear") {
+    if (arguments.outputs != plain.outputs) {
+      return absl::InvalidArgumentError(
+          "--outputs: --kind linear has output alone");
+    }
+    work->kind = v1::ATTENTION_KIND_LINEAR;
+    work->linear = LinearOptionsOf(arguments.normaliser, arguments.feature_map,
+                                   arguments.input_rule);
+  } else if (arguments.normaliser != plain.normaliser ||
+             arguments.feature_map != plain.feature_map ||
+             arguments.input_rule != plain.input_rule) {
+    return absl::InvalidArgumentError(
+        "--normaliser, --feature-map and --input-rule need --kind linear");
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<Work> MakeWork(const Arguments& arguments) {
   Work work = {.batch = arguments.batch,
                .heads = arguments.heads,
@@ -205,6 +248,7 @@ absl::StatusOr<Work> MakeWork(const Arguments& arguments) {
   if (!gap.ok()) return gap.status();
   work.mean_gap_ns = *gap;
   absl::Status status = SetWindows(arguments, &work);
+  if (status.ok()) status = SetLinear(arguments, &work);
   if (status.ok()) status = SetOutputs(arguments, &work);
   if (status.ok()) status = CheckWork(work);
   if (!status.ok()) return status;

@@ -23,6 +23,10 @@ struct WorkArguments {
   int64_t value_dim = 0;
   std::string dtype = "f32";
   std::string encoding = {};
+  std::string kind = "softmax";
+  std::string normaliser = "none";
+  std::string feature_map = "identity";
+  std::string input_rule = "event";
   std::string causal = "none";
   bool strict = false;
   std::string past = {};

@@ -130,6 +130,7 @@ std::string WorkText(const Work& work) {
   }
   absl::StrAppend(&text, " ", wire::DTypeText(work.dtype));
   if (!work.encoding.empty()) absl::StrAppend(&text, " ", work.encoding);
+  if (work.kind == v1::ATTENTION_KIND_LINEAR) absl::StrAppend(&text, " linear");
   if (work.causal != v1::CAUSALITY_UNSPECIFIED) {
     absl::StrAppend(&text, " causal");
   }
@@ -142,6 +143,12 @@ std::string WorkText(const Work& work) {
 
 void SetChoices(const Work& work, v1::AttendRequest* request) {
   if (!work.encoding.empty()) request->set_encoding(work.encoding);
+  if (work.kind == v1::ATTENTION_KIND_LINEAR) {
+    request->set_kind(work.kind);
+    if (work.linear.ByteSizeLong() > 0) {
+      *request->mutable_linear() = work.linear;
+    }
+  }
   v1::Mask mask;
   mask.set_causal(work.causal);
   mask.set_strict(work.strict);

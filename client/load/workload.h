@@ -28,6 +28,8 @@ struct Work {
   std::string encoding = {};
   v1::Causality causal = v1::CAUSALITY_UNSPECIFIED;
   bool strict = false;
+  v1::AttentionKind kind = v1::ATTENTION_KIND_UNSPECIFIED;
+  v1::LinearOptions linear = {};  // of the linear kind
   // Windows of the mask.
   std::optional<int64_t> past_ns = std::nullopt;
   std::optional<int64_t> future_ns = std::nullopt;

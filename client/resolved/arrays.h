@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
 #include "attnd/v1/tensor.pb.h"
@@ -34,6 +35,14 @@ class Array {
     const int64_t row =
         (within(0, b) * shape_[1] + within(1, h)) * shape_[2] + within(2, i);
     return absl::MakeConstSpan(values_).subspan(row * shape_[3], shape_[3]);
+  }
+  // Lets `map` change every row.
+  void MapRows(absl::FunctionRef<void(absl::Span<double> row)> map) {
+    const int64_t columns = shape_[3];
+    for (int64_t at = 0; at < static_cast<int64_t>(values_.size());
+         at += columns) {
+      map(absl::MakeSpan(values_).subspan(at, columns));
+    }
   }
   double At(int64_t b, int64_t h, int64_t i, int64_t c) const {
     return Row(b, h, i)[shape_[3] == 1 ? 0 : c];

@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "client/resolved/linear.h"
 #include "client/resolved/scorer.h"
 #include "client/resolved/softmax.h"
 #include "client/resolved/visibility.h"
@@ -68,6 +69,50 @@ void Finish(const v1::AttendRequest& request, const Inputs& in, int64_t batch,
                   .subspan(r * answer.channels, answer.channels));
 }
 
+absl::StatusOr<Answer> LinearAttention(
+    const v1::AttendRequest& request, Inputs& in, const Times& times,
+    const std::vector<Sequence>& sequences,
+    absl::Span<const v1::ResolvedEncoding* const> encodings,
+    absl::Span<const int64_t> rows) {
+  for (Array* array : {&in.query, &in.key}) {
+    ApplyFeatureMap(request.linear().feature_map(), array);
+  }
+  v1::AttendRequest causal;
+  *causal.mutable_mask() = LinearMask(request);
+  *causal.mutable_linear() = request.linear();
+  if (request.has_scale()) causal.set_scale(request.scale());
+  causal.set_two_sided(request.two_sided());
+  // Gaps without an encoding are in seconds.
+  v1::ResolvedEncoding nope;
+  nope.set_unit_nanoseconds(1e9);
+  Answer answer = EmptyAnswer(in, rows);
+  answer.output_size.resize(answer.output.size());
+  const auto count = static_cast<int64_t>(answer.rows.size());
+  const int64_t channels = answer.channels;
+  std::vector<double> output(answer.heads * channels), size(output.size());
+  for (size_t n = 0; n < sequences.size(); ++n) {
+    const Sequence& sequence = sequences[n];
+    absl::StatusOr<LinearRows> linear = LinearRows::Make(
+        causal, in, times, sequence,
+        encodings.empty() ? nope : *encodings[encodings.size() == 1 ? 0 : n]);
+    if (!linear.ok()) return linear.status();
+    for (int64_t k = 0; k < count; ++k) {
+      const int64_t i = answer.rows[k] - sequence.first_query;
+      if (i < 0 || i >= sequence.queries) continue;
+      linear->Row(i, absl::MakeSpan(output), absl::MakeSpan(size));
+      for (int64_t h = 0; h < answer.heads; ++h) {
+        const int64_t to =
+            ((sequence.batch * answer.heads + h) * count + k) * channels;
+        std::copy_n(output.begin() + h * channels, channels,
+                    answer.output.begin() + to);
+        std::copy_n(size.begin() + h * channels, channels,
+                    answer.output_size.begin() + to);
+      }
+    }
+  }
+  return answer;
+}
+
 double Growth(const Answer& answer, int64_t r) {
   return std::max(1.0, answer.logit_size[r] / 8);
 }
@@ -78,10 +123,7 @@ absl::StatusOr<Answer> Attention(
     const v1::AttendRequest& request,
     absl::Span<const v1::ResolvedEncoding* const> encodings,
     absl::Span<const int64_t> rows) {
-  if (request.kind() == v1::ATTENTION_KIND_LINEAR) {
-    return absl::UnimplementedError("kind: the linear kind is not computed");
-  }
-  const absl::StatusOr<Inputs> in = Inputs::Make(request);
+  absl::StatusOr<Inputs> in = Inputs::Make(request);
   if (!in.ok()) return in.status();
   const absl::StatusOr<Times> times =
       Times::Make(request, in->query.rows(), in->key.rows());
@@ -91,6 +133,9 @@ absl::StatusOr<Answer> Attention(
   if (encodings.size() > 1 && encodings.size() != sequences.size()) {
     return absl::InvalidArgumentError(absl::StrCat(
         encodings.size(), " encodings for ", sequences.size(), " sequences"));
+  }
+  if (request.kind() == v1::ATTENTION_KIND_LINEAR) {
+    return LinearAttention(request, *in, *times, sequences, encodings, rows);
   }
   const v1::ResolvedEncoding nope;
   Answer answer = EmptyAnswer(*in, rows);
@@ -124,7 +169,10 @@ double LogitBound(const Answer& answer, int64_t r) {
   return kAccuracy * Growth(answer, r);
 }
 
-double OutputBound(const Answer& answer, int64_t r) {
+double OutputBound(const Answer& answer, int64_t r, int64_t channel) {
+  if (!answer.output_size.empty()) {
+    return kLinearAccuracy * answer.output_size[r * answer.channels + channel];
+  }
   return LogitBound(answer, r) * answer.value_size[r];
 }
 

@@ -25,6 +25,10 @@ struct Answer {
   // visible keys of scale * sum_ij |q_i||A_ij(D)||k_j| + |bias|, and M, the
   // largest |value| over them.
   std::vector<double> logit_size, value_size;
+  // Of the linear kind, which has nothing but the output: the sum of |scale|
+  // |q_i| |A_ij(D)| |k_j| |v| over what the row sees, divided as the output is,
+  // [B,Hq,R,Dv]. Empty for the softmax kind.
+  std::vector<double> output_size;
 };
 
 // `encodings`: resolved for the request's head dimension and head counts; none
@@ -32,8 +36,8 @@ struct Answer {
 // the item's length. `rows`: query rows of every item to compute; empty = all.
 //
 // Costs about 1 microsecond per visible pair and plane. INVALID_ARGUMENT when
-// request and encodings do not fit each other, UNIMPLEMENTED for the linear
-// kind. What a server would refuse gives an unspecified answer.
+// request and encodings do not fit each other, UNIMPLEMENTED for carried
+// states. What a server would refuse gives an unspecified answer.
 absl::StatusOr<Answer> Attention(
     const v1::AttendRequest& request,
     absl::Span<const v1::ResolvedEncoding* const> encodings,
@@ -44,11 +48,13 @@ absl::StatusOr<Answer> Attention(
 // ScoreBound of this answer's row `r` (index into lse); 16-bit outputs add half
 // an ulp of their format.
 double LogitBound(const Answer& answer, int64_t r);
-double OutputBound(const Answer& answer, int64_t r);
+double OutputBound(const Answer& answer, int64_t r, int64_t channel);
 double ScoreBound(const Answer& answer, int64_t r);
 
 // Of the bounds: per unit of the logit size over 8, at least one of those.
 inline constexpr double kAccuracy = 2e-6;
+// Of outputs of the linear kind, per unit of output_size.
+inline constexpr double kLinearAccuracy = 1e-5;
 
 }  // namespace attnd::client::resolved
 

@@ -108,11 +108,12 @@ absl::StatusOr<Generator> Generator::Make(const v1::ResolvedGenerator& resolved,
   return generator;
 }
 
-double Generator::Angle(const Block& block, const Lags& lags) const {
+double Generator::Angle(const Block& block, const Lags& lags,
+                        bool averaged) const {
   // phi1 has no period.
   const auto along = [&](double frequency, const Drive& drive) {
-    return averaged_ ? frequency * lags.units(drive)
-                     : lags.angle(frequency, drive);
+    return averaged ? frequency * lags.units(drive)
+                    : lags.angle(frequency, drive);
   };
   double angle = along(block.frequency, block.drive);
   for (const auto& [frequency, drive] : block.further) {
@@ -123,7 +124,7 @@ double Generator::Angle(const Block& block, const Lags& lags) const {
 
 // D X of one block. A plane of frequency w has X = -w J, J = [[0,-1],[1,0]].
 Matrix Generator::Argument(const Block& block, const Lags& lags,
-                           bool absolute_lag) const {
+                           bool absolute_lag, bool averaged) const {
   double advance = lags.units(block.decay_drive);
   const bool mirrored = absolute_lag && advance < 0;
   if (absolute_lag) advance = std::abs(advance);
@@ -146,7 +147,7 @@ Matrix Generator::Argument(const Block& block, const Lags& lags,
     }
   }
   if (!block.turns) return argument;
-  const double angle = Angle(block, lags);
+  const double angle = Angle(block, lags, averaged);
   for (int i = 0; i < argument.size; i += 2) {
     argument(i, i + 1) = angle;
     argument(i + 1, i) = -angle;
@@ -154,8 +155,8 @@ Matrix Generator::Argument(const Block& block, const Lags& lags,
   return argument;
 }
 
-Matrix Generator::Value(const Block& block, const Lags& lags,
-                        bool absolute_lag) const {
+Matrix Generator::Value(const Block& block, const Lags& lags, bool absolute_lag,
+                        bool averaged) const {
   if (!block.free.empty()) {
     Matrix of_query(static_cast<int>(block.channels.size()));
     Matrix of_key = of_query;
@@ -172,25 +173,44 @@ Matrix Generator::Value(const Block& block, const Lags& lags,
     }
     return Exponential(of_query) * Exponential(of_key);
   }
-  const Matrix argument = Argument(block, lags, absolute_lag);
+  const Matrix argument = Argument(block, lags, absolute_lag, averaged);
   Matrix value =
-      averaged_ ? AveragedExponential(argument) : Exponential(argument);
+      averaged ? AveragedExponential(argument) : Exponential(argument);
   for (double& x : value.entries) x *= block.amplitude;
   return value;
 }
 
-std::vector<Generator::BlockValue> Generator::Blocks(const Lags& lags,
-                                                     bool absolute_lag) const {
+std::vector<Generator::BlockValue> Generator::Values(const Lags& lags,
+                                                     bool absolute_lag,
+                                                     bool averaged) const {
   std::vector<BlockValue> values;
   for (const Block& block : blocks_) {
-    values.push_back({&block.channels, Value(block, lags, absolute_lag)});
+    values.push_back(
+        {&block.channels, Value(block, lags, absolute_lag, averaged)});
   }
   return values;
 }
 
-Matrix Generator::At(const Lags& lags, bool absolute_lag) const {
+std::vector<Generator::BlockValue> Generator::Blocks(const Lags& lags,
+                                                     bool absolute_lag) const {
+  return Values(lags, absolute_lag, averaged_);
+}
+
+std::vector<Generator::BlockValue> Generator::AveragedBlocks(
+    const Lags& lags) const {
+  return Values(lags, false, true);
+}
+
+void Generator::FirstRate(
+    absl::FunctionRef<void(double rate, const Drive&)> then) const {
+  for (const Block& block : blocks_) {
+    if (block.rate != 0) return then(block.rate, block.decay_drive);
+  }
+}
+
+Matrix Generator::Sum(const std::vector<BlockValue>& blocks) const {
   Matrix a = Matrix::Identity(dim_);
-  for (const BlockValue& block : Blocks(lags, absolute_lag)) {
+  for (const BlockValue& block : blocks) {
     for (int i = 0; i < block.value.size; ++i) {
       for (int j = 0; j < block.value.size; ++j) {
         a((*block.channels)[i], (*block.channels)[j]) = block.value(i, j);
@@ -198,6 +218,14 @@ Matrix Generator::At(const Lags& lags, bool absolute_lag) const {
     }
   }
   return has_basis() ? basis_ * a * inverse_ : a;
+}
+
+Matrix Generator::At(const Lags& lags, bool absolute_lag) const {
+  return Sum(Blocks(lags, absolute_lag));
+}
+
+Matrix Generator::AveragedAt(const Lags& lags) const {
+  return Sum(AveragedBlocks(lags));
 }
 
 Matrix Generator::At(double lag, bool absolute_lag) const {

@@ -52,6 +52,12 @@ class Generator {
 
   // absolute_lag: the two-sided rule, decays and couplings take |D|.
   std::vector<BlockValue> Blocks(const Lags& lags, bool absolute_lag) const;
+  // phi1(DX) in place of exp(DX), for lags >= 0.
+  std::vector<BlockValue> AveragedBlocks(const Lags& lags) const;
+  Matrix AveragedAt(const Lags& lags) const;
+  // Calls `then` with the first rate that is not 0 and what it decays along, if
+  // there is one.
+  void FirstRate(absl::FunctionRef<void(double rate, const Drive&)> then) const;
   // A(D), head_dim x head_dim.
   Matrix At(const Lags& lags, bool absolute_lag) const;
   // The same with every drive advanced by `lag` units, the key standing at 0.
@@ -71,10 +77,14 @@ class Generator {
 
   static absl::StatusOr<Block> ReadBlock(const v1::ResolvedBlock& in,
                                          int head_dim);
-  double Angle(const Block& block, const Lags& lags) const;
-  Matrix Argument(const Block& block, const Lags& lags,
-                  bool absolute_lag) const;
-  Matrix Value(const Block& block, const Lags& lags, bool absolute_lag) const;
+  double Angle(const Block& block, const Lags& lags, bool averaged) const;
+  Matrix Argument(const Block& block, const Lags& lags, bool absolute_lag,
+                  bool averaged) const;
+  Matrix Value(const Block& block, const Lags& lags, bool absolute_lag,
+               bool averaged) const;
+  std::vector<BlockValue> Values(const Lags& lags, bool absolute_lag,
+                                 bool averaged) const;
+  Matrix Sum(const std::vector<BlockValue>& blocks) const;
 
   int dim_ = 0;
   bool averaged_ = false, relative_ = true;

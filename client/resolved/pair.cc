@@ -43,16 +43,24 @@ PairLags::PairLags(const v1::ResolvedEncoding& encoding, const Times& times,
   }
 }
 
+Lag PairLags::Between(int coordinate) const {
+  return keys_ ? times_.KeyMinusKey(sequence_, i_, j_, coordinate)
+               : times_.QueryMinusKey(sequence_, i_, j_, coordinate);
+}
+
 double PairLags::Clock(bool query, const Drive& drive) const {
-  return query ? query_clock_.At(sequence_.batch, kv_head_,
-                                 sequence_.first_query + i_, drive.index)
-               : key_clock_.At(sequence_.batch, kv_head_,
-                               sequence_.first_key + j_, drive.index);
+  if (query && !keys_) {
+    return query_clock_.At(sequence_.batch, kv_head_,
+                           sequence_.first_query + i_, drive.index);
+  }
+  return key_clock_.At(sequence_.batch, kv_head_,
+                       sequence_.first_key + (query ? i_ : j_), drive.index);
 }
 
 double PairLags::Elapsed(bool query, int coordinate) const {
-  const Lag lag = query ? times_.Query(sequence_, i_, coordinate)
-                        : times_.Key(sequence_, j_, coordinate);
+  const Lag lag = query && !keys_
+                      ? times_.Query(sequence_, i_, coordinate)
+                      : times_.Key(sequence_, query ? i_ : j_, coordinate);
   const Lag& first = earliest_[coordinate];
   Lag since = lag;
   since.ticks -= first.ticks;
@@ -64,9 +72,7 @@ double PairLags::Elapsed(bool query, int coordinate) const {
 
 double PairLags::UnitsAlong(const Drive& drive) const {
   if (drive.clock) return Clock(true, drive) - Clock(false, drive);
-  return units_
-      .In(times_.QueryMinusKey(sequence_, i_, j_, drive.index), drive.index)
-      .high;
+  return units_.In(Between(drive.index), drive.index).high;
 }
 
 double PairLags::Angle(double frequency, const Drive& drive) const {
@@ -80,15 +86,16 @@ double PairLags::Angle(double frequency, const Drive& drive) const {
     };
     return double{angle(true)} - double{angle(false)};
   }
-  const DoubleDouble units = units_.In(
-      times_.QueryMinusKey(sequence_, i_, j_, drive.index), drive.index);
+  const DoubleDouble units = units_.In(Between(drive.index), drive.index);
   const DoubleDouble turns = DoubleDouble{frequency, 0} * units / kTwoPi;
   return kTwoPi.high * Fraction(turns);
 }
 
 double PairLags::QueryPosition(const Drive& drive) const {
   if (drive.clock) return Clock(true, drive);
-  return units_.In(times_.Query(sequence_, i_, drive.index), drive.index).high;
+  const Lag lag = keys_ ? times_.Key(sequence_, i_, drive.index)
+                        : times_.Query(sequence_, i_, drive.index);
+  return units_.In(lag, drive.index).high;
 }
 
 double PairLags::KeyPosition(const Drive& drive) const {

@@ -39,6 +39,12 @@ class PairLags {
     kv_head_ = kv_head;
     i_ = i;
     j_ = j;
+    keys_ = false;
+  }
+  // The pair of two keys, the first in place of the query.
+  void SelectKeys(int64_t kv_head, int64_t later, int64_t earlier) {
+    Select(kv_head, later, earlier);
+    keys_ = true;
   }
   double UnitsAlong(const Drive& drive) const;
   double Angle(double frequency, const Drive& drive) const;
@@ -46,6 +52,7 @@ class PairLags {
   double KeyPosition(const Drive& drive) const;
 
  private:
+  Lag Between(int coordinate) const;
   double Clock(bool query, const Drive& drive) const;
   // Units since the earliest valid row of the sequence.
   double Elapsed(bool query, int coordinate) const;
@@ -57,6 +64,7 @@ class PairLags {
   const bool hf_fp32_;
   std::vector<Lag> earliest_;  // per coordinate, as sent
   int64_t kv_head_ = 0, i_ = 0, j_ = 0;
+  bool keys_ = false;
 };
 
 }  // namespace attnd::client::resolved

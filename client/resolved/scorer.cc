@@ -42,9 +42,44 @@ absl::StatusOr<Inputs> Inputs::Make(const v1::AttendRequest& request) {
   return in;
 }
 
-void Scorer::Product::Add(double q, double a, double k) {
-  value += q * a * k;
-  size += std::abs(q * a * k);
+absl::StatusOr<std::vector<Generator>> GeneratorsOf(
+    const v1::ResolvedEncoding& encoding, int64_t kv_heads, int64_t head_dim) {
+  const int dim = static_cast<int>(head_dim);
+  const int count = encoding.generators_size();
+  if (count > 1 && count != kv_heads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(count, " generators, but ", kv_heads, " kv heads"));
+  }
+  std::vector<Generator> generators;
+  for (const v1::ResolvedGenerator& resolved : encoding.generators()) {
+    absl::StatusOr<Generator> generator = Generator::Make(resolved, dim);
+    if (!generator.ok()) return generator.status();
+    generators.push_back(*std::move(generator));
+  }
+  if (generators.empty()) {
+    generators.push_back(*Generator::Make(v1::ResolvedGenerator(), dim));
+  }
+  return generators;
+}
+
+bool ReadsClock(const v1::ResolvedEncoding& encoding) {
+  for (const v1::ResolvedGenerator& generator : encoding.generators()) {
+    for (const v1::ResolvedBlock& block : generator.blocks()) {
+      if (block.clock() == v1::CLOCK_REQUEST ||
+          block.decay_drive().clock() == v1::CLOCK_REQUEST) {
+        return true;
+      }
+    }
+  }
+  return false;
+}
+
+bool TakesAbsoluteLags(const v1::AttendRequest& request,
+                       const v1::ResolvedEncoding& encoding) {
+  const v1::TwoSidedRule rule = request.two_sided();
+  return (rule == v1::TWO_SIDED_RULE_UNSPECIFIED
+              ? encoding.definition().two_sided()
+              : rule) == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
 }
 
 Scorer::Scorer(const v1::AttendRequest& request, const Inputs& in,
@@ -75,37 +110,21 @@ absl::StatusOr<std::unique_ptr<Scorer>> Scorer::Make(
 }
 
 absl::Status Scorer::Prepare() {
-  const int dim = static_cast<int>(in_.query.columns());
-  const int count = encoding_.generators_size();
-  if (count > 1 && count != in_.key.heads()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat(count, " generators, but ", in_.key.heads(), " kv heads"));
-  }
   if (!encoding_.alibi_slopes().empty() &&
       encoding_.alibi_slopes_size() != in_.query.heads()) {
     return absl::InvalidArgumentError(
         absl::StrCat(encoding_.alibi_slopes_size(), " slopes, but ",
                      in_.query.heads(), " query heads"));
   }
-  for (const v1::ResolvedGenerator& resolved : encoding_.generators()) {
-    absl::StatusOr<Generator> generator = Generator::Make(resolved, dim);
-    if (!generator.ok()) return generator.status();
-    generators_.push_back(*std::move(generator));
-    for (const v1::ResolvedBlock& block : resolved.blocks()) {
-      clocked_ |= block.clock() == v1::CLOCK_REQUEST ||
-                  block.decay_drive().clock() == v1::CLOCK_REQUEST;
-    }
-  }
-  if (generators_.empty()) {
-    generators_.push_back(*Generator::Make(v1::ResolvedGenerator(), dim));
-  }
+  absl::StatusOr<std::vector<Generator>> generators =
+      GeneratorsOf(encoding_, in_.key.heads(), in_.query.columns());
+  if (!generators.ok()) return generators.status();
+  generators_ = *std::move(generators);
+  clocked_ = ReadsClock(encoding_);
   if (gates_.any() && in_.gates.empty()) {
     return absl::InvalidArgumentError("gates: the encoding needs them");
   }
-  const v1::TwoSidedRule rule = request_.two_sided();
-  absolute_lag_ = (rule == v1::TWO_SIDED_RULE_UNSPECIFIED
-                       ? encoding_.definition().two_sided()
-                       : rule) == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
+  absolute_lag_ = TakesAbsoluteLags(request_, encoding_);
   for (int64_t g = 0; g < in_.key.heads(); ++g) {
     for (int64_t j = 0; j < sequence_.keys; ++j) {
       if (!visibility_.ValidKey(j)) {
@@ -156,52 +175,9 @@ double Scorer::Temperature(int64_t i) const {
 }
 
 void Scorer::Turn(int64_t kv_head, int64_t i, int64_t j) {
-  const Generator& generator =
-      generators_[generators_.size() == 1 ? 0 : kv_head];
   lags_.Select(kv_head, i, j);
-  const auto units = [&](const Drive& d) { return lags_.UnitsAlong(d); };
-  const auto angle = [&](double frequency, const Drive& d) {
-    return lags_.Angle(frequency, d);
-  };
-  const auto query = [&](const Drive& d) { return lags_.QueryPosition(d); };
-  const auto key = [&](const Drive& d) { return lags_.KeyPosition(d); };
-  const Lags lags{units, angle, query, key};
-  if (generator.has_basis()) {
-    matrix_ = generator.At(lags, absolute_lag_);
-    return;
-  }
-  matrix_.reset();
-  blocks_ = generator.Blocks(lags, absolute_lag_);
-  std::vector<bool> taken(generator.dim(), false);
-  for (const Generator::BlockValue& block : blocks_) {
-    for (int channel : *block.channels) taken[channel] = true;
-  }
-  free_channels_.clear();
-  for (int c = 0; c < generator.dim(); ++c) {
-    if (!taken[c]) free_channels_.push_back(c);
-  }
-}
-
-Scorer::Product Scorer::Multiply(absl::Span<const double> q,
-                                 absl::Span<const double> k) const {
-  Product product;
-  if (matrix_) {
-    for (int r = 0; r < matrix_->size; ++r) {
-      for (int c = 0; c < matrix_->size; ++c) {
-        product.Add(q[r], (*matrix_)(r, c), k[c]);
-      }
-    }
-    return product;
-  }
-  for (const auto& [channels, value] : blocks_) {
-    for (int r = 0; r < value.size; ++r) {
-      for (int c = 0; c < value.size; ++c) {
-        product.Add(q[(*channels)[r]], value(r, c), k[(*channels)[c]]);
-      }
-    }
-  }
-  for (int c : free_channels_) product.Add(q[c], 1, k[c]);
-  return product;
+  product_.Turn(generators_[generators_.size() == 1 ? 0 : kv_head], lags_,
+                absolute_lag_);
 }
 
 Bias Scorer::BiasOf(int64_t head, int64_t i, int64_t j) const {
@@ -227,7 +203,7 @@ void Scorer::ScorePair(int64_t head, int64_t i, int64_t j,
                                                      sequence_.first_key + j);
   if (sent == -kInfinity) return;
   const Product product =
-      Multiply(query, keys_[head / group_ * sequence_.keys + j]);
+      product_.Multiply(query, keys_[head / group_ * sequence_.keys + j]);
   double logit = scale_ * temperature * product.value;
   if (!std::isfinite(product.size)) logit = kNaN;
   if (request_.has_softcap()) {

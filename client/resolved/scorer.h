@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,6 +14,7 @@
 #include "client/resolved/gates.h"
 #include "client/resolved/generator.h"
 #include "client/resolved/pair.h"
+#include "client/resolved/pair_product.h"
 #include "client/resolved/times.h"
 #include "client/resolved/visibility.h"
 
@@ -26,6 +26,19 @@ struct Inputs {
 
   static absl::StatusOr<Inputs> Make(const v1::AttendRequest& request);
 };
+
+// One of all kv heads, or one each. INVALID_ARGUMENT when the encoding was
+// resolved for other sizes.
+absl::StatusOr<std::vector<Generator>> GeneratorsOf(
+    const v1::ResolvedEncoding& encoding, int64_t kv_heads, int64_t head_dim);
+
+// Whether some block advances along a clock of the request.
+bool ReadsClock(const v1::ResolvedEncoding& encoding);
+
+// Whether decays take the size of a lag: the request's rule, else the
+// encoding's.
+bool TakesAbsoluteLags(const v1::AttendRequest& request,
+                       const v1::ResolvedEncoding& encoding);
 
 // Borrows everything it is made of.
 class Scorer {
@@ -41,12 +54,6 @@ class Scorer {
                    absl::Span<double> logit_sizes);
 
  private:
-  // q^T A k and the sum of its sizes.
-  struct Product {
-    double value = 0, size = 0;
-    void Add(double q, double a, double k);
-  };
-
   Scorer(const v1::AttendRequest& request, const Inputs& in, const Times& times,
          const Sequence& sequence, const v1::ResolvedEncoding& encoding);
 
@@ -59,8 +66,6 @@ class Scorer {
   double Temperature(int64_t i) const;
   // Brings A(D) up to date for a pair of a kv head.
   void Turn(int64_t kv_head, int64_t i, int64_t j);
-  Product Multiply(absl::Span<const double> q,
-                   absl::Span<const double> k) const;
   Bias BiasOf(int64_t head, int64_t i, int64_t j) const;
   void ScorePair(int64_t head, int64_t i, int64_t j,
                  absl::Span<const double> query, double temperature,
@@ -80,10 +85,7 @@ class Scorer {
   double scale_ = 1;
   std::vector<Generator> generators_;
   std::vector<std::vector<double>> keys_;  // with absolute parts, [Hkv, keys]
-  // Of the pair turned to last: blocks and the channels of none, or all of A.
-  std::vector<Generator::BlockValue> blocks_;
-  std::vector<int> free_channels_;
-  std::optional<Matrix> matrix_;
+  PairProduct product_;                    // of the pair turned to last
 };
 
 }  // namespace attnd::client::resolved

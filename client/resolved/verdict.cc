@@ -20,10 +20,11 @@ double Share(double got, double expected, double bound) {
 }
 
 // The largest share in a tensor of `width` elements a row.
-absl::Status Compare(const v1::Tensor& tensor, const char* field,
-                     const std::vector<double>& expected, int64_t width,
-                     absl::FunctionRef<double(int64_t row)> bound,
-                     double* worst) {
+absl::Status Compare(
+    const v1::Tensor& tensor, const char* field,
+    const std::vector<double>& expected, int64_t width,
+    absl::FunctionRef<double(int64_t row, int64_t column)> bound,
+    double* worst) {
   if (tensor.shape().empty()) return absl::OkStatus();
   const auto got = ToFloats(tensor);
   if (!got.ok()) return got.status();
@@ -32,8 +33,9 @@ absl::Status Compare(const v1::Tensor& tensor, const char* field,
         field, ": ", got->size(), " elements, expected ", expected.size()));
   }
   for (size_t e = 0; e < expected.size(); ++e) {
-    const auto row = static_cast<int64_t>(e) / width;
-    *worst = std::max(*worst, Share((*got)[e], expected[e], bound(row)));
+    const auto at = static_cast<int64_t>(e);
+    *worst = std::max(
+        *worst, Share((*got)[e], expected[e], bound(at / width, at % width)));
   }
   return absl::OkStatus();
 }
@@ -46,13 +48,13 @@ double Verdict::worst() const {
 
 absl::StatusOr<Verdict> Judge(const v1::AttendResponse& response,
                               const Answer& answer, double condition) {
-  const auto output = [&](int64_t r) {
-    return condition * OutputBound(answer, r);
+  const auto output = [&](int64_t r, int64_t c) {
+    return condition * OutputBound(answer, r, c);
   };
-  const auto logit = [&](int64_t r) {
+  const auto logit = [&](int64_t r, int64_t) {
     return condition * LogitBound(answer, r);
   };
-  const auto score = [&](int64_t r) {
+  const auto score = [&](int64_t r, int64_t) {
     return condition * ScoreBound(answer, r);
   };
   Verdict v;

@@ -20,6 +20,7 @@ namespace attnd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class AttnctlWithAttnd : public ::testing::Test {
  protected:
@@ -132,6 +133,40 @@ TEST_F(AttnctlWithAttnd, VerifiesItsAnswers) {
     EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
     EXPECT_THAT(result.out, HasSubstr("verified     40 answers, 0 wrong"));
   }
+}
+
+TEST_F(AttnctlWithAttnd, LoadsOfTheLinearKindAreVerified) {
+  const ProcessResult result =
+      Run({"load",
+           "--rate",
+           "100",
+           "--duration",
+           "300ms",
+           "--warmup",
+           "0s",
+           "--heads",
+           "2",
+           "--kv-heads",
+           "1",
+           "--queries",
+           "100",
+           "--dim",
+           "16",
+           "--kind",
+           "linear",
+           "--mix",
+           "encoding=rope times=duplicates",
+           "--mix",
+           "encoding=co2 normaliser=sum feature-map=softplus",
+           "--mix",
+           "encoding=co2 input-rule=zero_order_hold gap=10ms queries=30",
+           "--verify",
+           "1",
+           "--save",
+           FreshFolder() + "bad"});
+  EXPECT_EQ(result.exit_code, 0) << result.err << result.out;
+  EXPECT_THAT(result.out, HasSubstr("answers, 0 wrong"));
+  EXPECT_THAT(result.out, Not(HasSubstr("verified     0 answers")));
 }
 
 // Case C18: 8 MiB of scores pass with everything at its default.

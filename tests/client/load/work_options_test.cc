@@ -127,6 +127,29 @@ TEST(MakeWorkKinds, GiveEachKindItsRequests) {
             (*kinds)[1].requests[0].query().data());
 }
 
+TEST(MakeWorkKinds, TheLinearKindIsOneOfThem) {
+  const auto kinds = MakeWorkKinds(
+      {.queries = 8,
+       .distinct = 1,
+       .mix = {"", "kind=linear normaliser=sum feature-map=relu"}});
+  ASSERT_TRUE(kinds.ok()) << kinds.status();
+  EXPECT_FALSE((*kinds)[0].requests[0].has_linear());
+  const v1::AttendRequest& request = (*kinds)[1].requests[0];
+  EXPECT_EQ(request.kind(), v1::ATTENTION_KIND_LINEAR);
+  EXPECT_EQ(request.linear().normaliser(), v1::LinearOptions::NORMALISER_SUM);
+  EXPECT_EQ(request.linear().feature_map(),
+            v1::LinearOptions::FEATURE_MAP_RELU);
+  EXPECT_THAT((*kinds)[1].name, HasSubstr("linear"));
+  EXPECT_THAT(
+      std::string(MakeWorkKinds({.feature_map = "relu"}).status().message()),
+      HasSubstr("--kind linear"));
+  EXPECT_THAT(std::string(MakeWorkKinds(
+                              {.kind = "linear", .outputs = {"output", "lse"}})
+                              .status()
+                              .message()),
+              HasSubstr("--outputs"));
+}
+
 TEST(MakeWorkKinds, ReadArraysOfTheUser) {
   const std::string prefix = ::testing::TempDir() + "load_arrays";
   const std::string floats(2 * 4 * 4, '\0');

@@ -91,6 +91,41 @@ TEST_F(ResolvedAttnd, EveryFamilyKeepsTheAccuracyContract) {
   }
 }
 
+// The linear kind, under every family that has a meaning for it.
+TEST_F(ResolvedAttnd, TheLinearKindKeepsTheAccuracyContract) {
+  const auto list = client_.ListEncodings();
+  ASSERT_TRUE(list.ok()) << list.status();
+  Probe probe = {.batch = 1, .heads = kHeads, .kv_heads = kKvHeads};
+  int served = 0;
+  for (const v1::ResolvedEncoding& listed : list->encodings()) {
+    const v1::ResolvedEncoding encoding = Show(
+        listed.name(), SizesOf(listed.head_dim(), kHeads, kKvHeads, kKeys));
+    for (const auto rule : {v1::LinearOptions::INPUT_RULE_EVENT,
+                            v1::LinearOptions::INPUT_RULE_ZERO_ORDER_HOLD,
+                            v1::LinearOptions::INPUT_RULE_TRAPEZOID}) {
+      ++probe.seed;
+      const bool event = rule == v1::LinearOptions::INPUT_RULE_EVENT;
+      // More than a chunk of keys. Integrals over many turns cancel, which the
+      // contract does not cover.
+      probe.queries = probe.keys = event ? 70 : kKeys;
+      probe.shortest_gap = 1e-3;
+      probe.longest_gap = event ? 1e3 : 1;
+      v1::AttendRequest request = MakeProbe(encoding, probe);
+      request.set_kind(v1::ATTENTION_KIND_LINEAR);
+      request.clear_mask();
+      request.clear_outputs();
+      request.mutable_linear()->set_input_rule(rule);
+      request.mutable_linear()->set_feature_map(
+          v1::LinearOptions::FEATURE_MAP_ELU_PLUS_ONE);
+      if (absl::IsInvalidArgument(client_.Attend(request).status())) break;
+      Expect(encoding, request, v1::LinearOptions::InputRule_Name(rule));
+      ++served;
+    }
+  }
+  // Rotations, decays, damped, real and complex Jordan, dense, clocks.
+  EXPECT_GE(served, 3 * 12);
+}
+
 // The frequency of each plane, in order.
 std::vector<double> Frequencies(const v1::ResolvedEncoding& encoding) {
   std::vector<double> frequencies;
