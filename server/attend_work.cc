@@ -287,6 +287,10 @@ void AttendWork::WriteReply(const JobResult& result) {
   } else {
     FinishKeyMass(*plan_, buffers_);
   }
+  context_.shadow_check.Offer(request_, arrival_.settings,
+                              plan_.has_value() ? &plan_->problem() : nullptr,
+                              buffers_.output,
+                              plan_.has_value() && plan_->bf16());
   outcome_.reply = tensors_.Serialize(head);
   ChargeReply();
 }

@@ -13,7 +13,7 @@
 #include "server/call.h"
 #include "server/estimate_call.h"
 #include "server/guarded.h"
-#include "server/list_encodings.h"
+#include "server/list_call.h"
 
 namespace attnd::server {
 namespace {
@@ -70,12 +70,9 @@ class AttentionService final : public Methods {
   grpc::ServerUnaryReactor* ListEncodings(
       grpc::CallbackServerContext* rpc, const v1::ListEncodingsRequest* request,
       v1::ListEncodingsResponse* reply) override {
-    return Answer(Method::kListEncodings, *rpc, [&] {
-      const std::shared_ptr<const Settings> settings = context_.settings.Get();
-      reply->set_config_generation(settings->generation);
-      return server::ListEncodings(settings->encodings, settings->limits(),
-                                   *request, *reply);
-    });
+    auto* call = new ListCall(context_, *rpc, *request, *reply);
+    call->Begin();
+    return call;
   }
 
   grpc::ServerUnaryReactor* GetServerInfo(

@@ -47,4 +47,18 @@ double PredictCompiling(const v1::AttendRequest& request,
   return seconds + items * kSecondsPerEncoder;
 }
 
+double PredictListing(const v1::ListEncodingsRequest& request,
+                      const EncodingCatalog& encodings) {
+  double seconds = kSecondsPerEncoder;
+  for (const NamedEncoding& encoding : encodings.encodings()) {
+    const auto& names = request.names();
+    if (!names.empty() &&
+        std::find(names.begin(), names.end(), encoding.name) == names.end()) {
+      continue;
+    }
+    seconds += OneEncoder(encoding.definition);
+  }
+  return seconds;
+}
+
 }  // namespace attnd::server

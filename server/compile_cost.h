@@ -12,6 +12,10 @@ namespace attnd::server {
 double PredictCompiling(const v1::AttendRequest& request,
                         const EncodingCatalog& encodings);
 
+// The same of all encodings that a list asks for.
+double PredictListing(const v1::ListEncodingsRequest& request,
+                      const EncodingCatalog& encodings);
+
 }  // namespace attnd::server
 
 #endif  // ATTND_SERVER_COMPILE_COST_H_

@@ -190,13 +190,6 @@ void CompleteDrainAndLog(v1::ServerConfig& config, Violations& violations) {
   }
 }
 
-void FindUnservedSections(const v1::ServerConfig& config,
-                          Violations& violations) {
-  if (config.verification().shadow_one_in() != 0) {
-    violations.AddUnserved("verification.shadow_one_in");
-  }
-}
-
 // Nothing that would need quoting in a label, a log line or a health name.
 bool IsName(absl::string_view name) {
   return !name.empty() && name.size() <= kMaxNameBytes &&
@@ -278,7 +271,9 @@ absl::StatusOr<Config> ParseConfig(const std::string& text,
   CompleteDrainAndLog(out, violations);
   CompleteTenants(*out.mutable_tenants(), violations);
   CheckSecurity(out, violations);
-  FindUnservedSections(out, violations);
+  if (out.verification().shadow_one_in() < 0) {
+    violations.Add("verification.shadow_one_in", "expected >= 0");
+  }
   v1::InlineEncodings& inlined = *out.mutable_inline_encodings();
   if (!inlined.has_cache_entries()) inlined.set_cache_entries(64);
   if (inlined.cache_entries() < 1 || inlined.cache_entries() > (1 << 20)) {

@@ -1,7 +1,5 @@
 #include "server/estimate_call.h"
 
-#include <chrono>
-
 #include "server/compile_cost.h"
 #include "server/guarded.h"
 #include "server/linear_run.h"
@@ -14,17 +12,18 @@ EstimateCall::EstimateCall(const ServiceContext& context,
                            grpc::CallbackServerContext& rpc,
                            const v1::EstimateRequest& request,
                            v1::EstimateResponse& reply)
-    : context_(context),
-      record_(context, Method::kEstimate, rpc),
-      arrival_(record_.MessageArrived()),
+    : WorkerCall(context, Method::kEstimate, rpc),
       request_(request.request()),
       reply_(reply) {}
 
 void EstimateCall::Begin() {
-  if (!record_.access().ok()) return End(record_.access());
+  if (!access().ok()) return End(access());
   absl::Status status = Guarded([&] { return Answer(Compiling::kNo); });
   if (IsCompilingNeeded(status)) {
-    status = Guarded([&] { return SubmitCompiling(); });
+    status = Guarded([&] {
+      return Submit(PredictCompiling(request_, arrival_.settings->encodings),
+                    request_.priority());
+    });
     if (status.ok()) return;
   }
   End(status);
@@ -75,43 +74,8 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
   return absl::OkStatus();
 }
 
-absl::Status EstimateCall::SubmitCompiling() {
-  const double seconds =
-      PredictCompiling(request_, arrival_.settings->encodings);
-  absl::StatusOr<Admission::Ticket> ticket =
-      context_.admission.Reserve(0, arrival_.tenant);
-  if (!ticket.ok()) return ticket.status();
-  ticket_ = *std::move(ticket);
-  absl::Status admitted =
-      context_.admission.Admit(ticket_,
-                               {.seconds = seconds,
-                                .units = 1,
-                                .deadline = arrival_.deadline,
-                                .priority = request_.priority()},
-                               std::chrono::steady_clock::now());
-  if (!admitted.ok()) return admitted;
-  context_.executor.Submit(*this, 1, arrival_.deadline,
-                           {.tenant = arrival_.tenant.id,
-                            .weight = arrival_.tenant.weight,
-                            .priority = request_.priority(),
-                            .seconds_per_unit = seconds});
-  return absl::OkStatus();
-}
-
-absl::Status EstimateCall::Start() {
-  ticket_.Started();
-  return absl::OkStatus();
-}
-
-absl::Status EstimateCall::Run(int64_t, Workspace*, const std::atomic<bool>&) {
+absl::Status EstimateCall::AnswerOnWorker(const std::atomic<bool>&) {
   return Answer(Compiling::kYes);
-}
-
-void EstimateCall::Done(const JobResult& result) { End(RefusalOf(result)); }
-
-void EstimateCall::End(const absl::Status& status) {
-  ticket_.Release();
-  Finish(record_.End({.status = status}, ""));
 }
 
 }  // namespace attnd::server

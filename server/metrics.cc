@@ -67,6 +67,10 @@ void Metrics::Reloaded(bool ok) {
   (ok ? series_->reloads_ok : series_->reloads_failed)->Increment();
 }
 
+void Metrics::ShadowChecked(ShadowResult result) {
+  series_->shadow_checks[static_cast<int>(result)]->Increment();
+}
+
 void Metrics::Admitted(double worker_seconds) {
   series_->admitted->Increment(Finite(worker_seconds));
 }

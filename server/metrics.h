@@ -72,6 +72,8 @@ struct MetricsReadings {
   std::map<std::string, double> cost_factors = {};
 };
 
+enum class ShadowResult { kMatch, kMismatch, kSkipped };
+
 // Thread-safe.
 class Metrics {
  public:
@@ -102,6 +104,8 @@ class Metrics {
                 double flops, double query_rows);
   // A new configuration was taken over, or refused.
   void Reloaded(bool ok);
+  // An answer that the shadow check picked.
+  void ShadowChecked(ShadowResult result);
   // Measured over predicted cost of a finished request.
   void CostRatio(double measured_over_predicted);
 

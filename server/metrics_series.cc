@@ -219,6 +219,13 @@ void Metrics::Series::MakeServer(const MetricsInfo& info) {
   };
   reloads_ok = reloads("ok");
   reloads_failed = reloads("error");
+  const auto checks = [&](const char* result) {
+    return &MakeCounter(
+        "attnd_shadow_checks_total",
+        "Answers picked for a comparison with the double-precision reference.",
+        {{"result", result}});
+  };
+  shadow_checks = {checks("match"), checks("mismatch"), checks("skipped")};
   MakeGauge("attnd_workers", "Compute threads.").Set(info.limits.workers);
   workers_busy = &MakeGauge("attnd_workers_busy", "Workers that run a unit.");
   busy_seconds = &MakeCounter("attnd_worker_busy_seconds_total",

@@ -51,6 +51,7 @@ struct Metrics::Series {
   std::map<Reason, Counter*> rejected;
   std::array<Histogram*, kStages> stages;
   std::array<Counter*, 2> expired, cancelled;
+  std::array<Counter*, 3> shadow_checks;
   std::map<int, Counter*> offered;  // by tenant
   Counter *admitted, *query_rows, *reloads_ok, *reloads_failed;
   // Guards the two maps above: encodings and tenants come with reloads.

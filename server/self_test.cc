@@ -11,7 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/types/span.h"
 #include "kernels/plan.h"
-#include "kernels/reference.h"
+#include "server/reference_check.h"
 
 namespace attnd::server {
 namespace {
@@ -116,16 +116,6 @@ absl::StatusOr<AttentionProblem> MakeProblem(
   return problem;
 }
 
-// Errors grow with the condition number of a basis.
-double ConditionOf(const Encoder* encoder) {
-  double condition = 1;
-  for (int64_t h = 0; encoder != nullptr && h < encoder->sizes().kv_heads;
-       ++h) {
-    condition = std::max(condition, encoder->head(h).generator().condition());
-  }
-  return condition;
-}
-
 absl::Status TestOne(const NamedEncoding& encoding, Workspace& workspace) {
   const EncoderSizes sizes = NominalSizes(encoding.spec);
   const auto encoder = MakeEncoder(encoding, sizes);
@@ -147,21 +137,7 @@ absl::Status TestOne(const NamedEncoding& encoding, Workspace& workspace) {
   out.output = absl::MakeSpan(output);
   absl::Status status = RunAll(*plan, workspace, out);
   if (!status.ok()) return status;
-  const auto expected = ReferenceAttention(*problem);
-  if (!expected.ok()) return expected.status();
-  for (size_t i = 0; i < output.size(); ++i) {
-    const size_t row = i / sizes.head_dim;
-    const double bound = kOutputError * ConditionOf(encoder->get()) *
-                         std::max(1.0, expected->logit_size[row] / 8) *
-                         expected->value_size[row];
-    const double error = std::abs(output[i] - expected->output[i]);
-    if (!(error <= bound)) {
-      return absl::InternalError(absl::StrCat(
-          "element ", i, " is ", output[i], ", the reference says ",
-          expected->output[i], "; error ", error, ", allowed ", bound));
-    }
-  }
-  return absl::OkStatus();
+  return CheckAgainstReference(*problem, output, kOutputError);
 }
 
 }  // namespace

@@ -96,6 +96,7 @@ struct Server::Parts {
   CurrentSettings settings;
   CostPredictor costs;
   Metrics metrics;
+  ShadowCheck shadow_check{metrics, log};
   const std::shared_ptr<Admission> admission;
   CallCount calls;
   StreamRegistry streams;
@@ -130,7 +131,8 @@ absl::Status Server::Parts::StartExecutor() {
                                    .log = log,
                                    .calls = calls,
                                    .streams = streams,
-                                   .load_report = *load_report});
+                                   .load_report = *load_report,
+                                   .shadow_check = shadow_check});
   return absl::OkStatus();
 }
 

@@ -17,6 +17,7 @@
 #include "server/log.h"
 #include "server/metrics.h"
 #include "server/settings.h"
+#include "server/shadow_check.h"
 #include "server/stream_flow.h"
 
 namespace attnd::server {
@@ -60,6 +61,7 @@ struct ServiceContext {
   CallCount& calls;
   StreamRegistry& streams;
   LoadReport& load_report;
+  ShadowCheck& shadow_check;
 };
 
 }  // namespace attnd::server

@@ -290,6 +290,58 @@ TEST_F(LoadTest, AnExceptionInAWorkerIsOneInternalError) {
   EXPECT_EQ(Metric("attnd_queue_bytes"), 0);
 }
 
+// Compiles at any sizes: work like any other.
+TEST_F(LoadTest, EncodingsAreListedByAWorker) {
+  StartSlow("limits: {queue_requests: 1}\n");
+  EXPECT_TRUE(client_->ListEncodings().ok());
+  auto running = Occupy();
+  auto waits = client_->StartAttend(small_);
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 1));
+  EXPECT_EQ(client_->ListEncodings().code, kUnavailable);
+  work_.Release(2);
+  EXPECT_TRUE(waits->Wait().ok());
+  EXPECT_TRUE(client_->ListEncodings().ok());
+}
+
+TEST_F(LoadTest, OneInSoManyAnswersIsHeldToTheReference) {
+  std::atomic<bool> wrong{false};
+  Start("verification: {shadow_one_in: 2}\nworkers: 1\n",
+        [&](const Plan& plan, int64_t unit, Workspace& workspace,
+            const OutputBuffers& out, const std::atomic<bool>* stop,
+            UnitStats* stats) {
+          const auto status = RunUnit(plan, unit, workspace, out, stop, stats);
+          if (wrong && !out.output.empty()) out.output[0] += 0.01f;
+          return status;
+        });
+  const auto checks = [](const char* result) {
+    return absl::StrCat("attnd_shadow_checks_total{result=\"", result, "\"}");
+  };
+  v1::AttendRequest request = MakeRequest(
+      {.batch = 2, .query_heads = 4, .kv_heads = 2, .queries = 30, .keys = 40});
+  // Rows first, as the answer then has them.
+  const auto rows_first = [](v1::Tensor& tensor) {
+    tensor.set_layout(v1::LAYOUT_BLHD);
+    tensor.mutable_shape()->SwapElements(1, 2);
+  };
+  rows_first(*request.mutable_query());
+  EXPECT_TRUE(client_->Attend(request).ok());
+  EXPECT_TRUE(EventuallyMetric(checks("match"), 1));
+  EXPECT_TRUE(client_->Attend(request).ok()) << "not picked";
+  wrong = true;
+  EXPECT_TRUE(client_->Attend(request).ok()) << "sent all the same";
+  EXPECT_TRUE(EventuallyMetric(checks("mismatch"), 1));
+  EXPECT_TRUE(client_->Attend(request).ok()) << "not picked";
+  // The reference would take hours.
+  EXPECT_TRUE(
+      client_
+          ->Attend(MakeRequest(
+              {.queries = 4096, .keys = 4096, .dim = 8, .value_dim = 8}))
+          .ok());
+  EXPECT_EQ(Metric(checks("skipped")), 1);
+  EXPECT_EQ(Metric(checks("match")), 1);
+  EXPECT_EQ(Metric(checks("mismatch")), 1);
+}
+
 TEST_F(LoadTest, HealthAnswersUnderFullLoad) {
   StartSlow();
   std::vector<std::unique_ptr<AttendHandle>> calls;

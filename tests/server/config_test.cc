@@ -162,14 +162,10 @@ TEST(Config, TlsNeedsCertificateAndKey) {
                     HasSubstr("listeners[0].tls.health_address")));
 }
 
-TEST(Config, WhatIsNotServedYetIsRefusedByName) {
-  for (const auto& [text, field] :
-       std::initializer_list<std::pair<const char*, const char*>>{
-           {"verification: {shadow_one_in: 10}", "verification.shadow_one_in"},
-       }) {
-    EXPECT_THAT(Faults(text),
-                HasSubstr(absl::StrCat(field, ": not served yet")));
-  }
+TEST(Config, AShadowCheckIsOneInSoMany) {
+  EXPECT_TRUE(Parse("verification: {shadow_one_in: 10}").ok());
+  EXPECT_THAT(Faults("verification: {shadow_one_in: -1}"),
+              HasSubstr("verification.shadow_one_in: expected >= 0"));
 }
 
 TEST(ConfigEncodings, NeedATimeUnit) {

@@ -1,0 +1,50 @@
+#include "server/worker_call.h"
+
+#include <chrono>
+#include <utility>
+
+namespace attnd::server {
+
+WorkerCall::WorkerCall(const ServiceContext& context, Method method,
+                       grpc::CallbackServerContext& rpc)
+    : context_(context),
+      record_(context, method, rpc),
+      arrival_(record_.MessageArrived()) {}
+
+absl::Status WorkerCall::Submit(double predicted_seconds, int priority) {
+  absl::StatusOr<Admission::Ticket> ticket =
+      context_.admission.Reserve(0, arrival_.tenant);
+  if (!ticket.ok()) return ticket.status();
+  ticket_ = *std::move(ticket);
+  absl::Status admitted =
+      context_.admission.Admit(ticket_,
+                               {.seconds = predicted_seconds,
+                                .units = 1,
+                                .deadline = arrival_.deadline,
+                                .priority = priority},
+                               std::chrono::steady_clock::now());
+  if (!admitted.ok()) return admitted;
+  context_.executor.Submit(*this, 1, arrival_.deadline,
+                           {.tenant = arrival_.tenant.id,
+                            .weight = arrival_.tenant.weight,
+                            .priority = priority,
+                            .seconds_per_unit = predicted_seconds});
+  return absl::OkStatus();
+}
+
+absl::Status WorkerCall::Start() {
+  ticket_.Started();
+  return absl::OkStatus();
+}
+
+absl::Status WorkerCall::Run(int64_t, Workspace*,
+                             const std::atomic<bool>& stop) {
+  return AnswerOnWorker(stop);
+}
+
+void WorkerCall::End(const absl::Status& status) {
+  ticket_.Release();
+  Finish(record_.End({.status = status}, ""));
+}
+
+}  // namespace attnd::server
