@@ -1,8 +1,10 @@
 #include "server/log.h"
 
 #include <grpc/support/log.h>
+#include <poll.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cmath>
@@ -82,6 +84,12 @@ size_t Utf8Length(absl::string_view text) {
   return length;
 }
 
+// Of a pipe: that PIPE_BUF bytes fit. Files and terminals always have some.
+bool StderrHasRoom() {
+  pollfd room = {.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return poll(&room, 1, 0) != 0;
+}
+
 }  // namespace
 
 std::string JsonString(absl::string_view text) {
@@ -136,9 +144,8 @@ void Log::CaptureGrpc() {
   gpr_set_log_function(ForwardGrpcLine);
 }
 
-void Log::Write(v1::Log::Level level, absl::string_view event,
-                LogFields fields) {
-  if (!logger_->should_log(ToSpdlog(level))) return;
+std::string Log::Line(v1::Log::Level level, absl::string_view event,
+                      LogFields fields) const {
   const std::string now = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
                                            absl::UTCTimeZone());
   std::string line;
@@ -155,7 +162,27 @@ void Log::Write(v1::Log::Level level, absl::string_view event,
       absl::StrAppend(&line, " ", key, "=", value.json());
     }
   }
-  logger_->log(ToSpdlog(level), spdlog::string_view_t(line));
+  return line;
+}
+
+// A pipe that nobody empties must not stop those who log: lines that do not fit
+// are counted instead.
+void Log::Write(v1::Log::Level level, absl::string_view event,
+                LogFields fields) {
+  if (!logger_->should_log(ToSpdlog(level))) return;
+  const std::string line = Line(level, event, fields);
+  std::lock_guard lock(write_mutex_);
+  if (lost_ > 0 && StderrHasRoom()) {
+    const std::string lost =
+        Line(v1::Log::LEVEL_WARNING, "log lines lost", {{"count", lost_}});
+    logger_->warn(spdlog::string_view_t(lost));
+    lost_ = 0;
+  }
+  if (StderrHasRoom()) {
+    logger_->log(ToSpdlog(level), spdlog::string_view_t(line));
+  } else {
+    ++lost_;
+  }
 }
 
 void Log::Debug(absl::string_view event, LogFields fields) {

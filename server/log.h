@@ -62,11 +62,16 @@ class Log {
   void CaptureGrpc();
 
  private:
+  std::string Line(v1::Log::Level level, absl::string_view event,
+                   LogFields fields) const;
   void Write(v1::Log::Level level, absl::string_view event, LogFields fields);
 
   const bool json_;
   const double access_lines_per_second_;
   std::unique_ptr<spdlog::logger> logger_;
+
+  std::mutex write_mutex_;  // guards the line below, and keeps lines whole
+  int64_t lost_ = 0;        // lines since the last that was written
 
   std::mutex access_mutex_;  // guards the three below
   Instant second_start_;

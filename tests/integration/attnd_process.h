@@ -2,6 +2,7 @@
 #ifndef ATTND_TESTS_INTEGRATION_ATTND_PROCESS_H_
 #define ATTND_TESTS_INTEGRATION_ATTND_PROCESS_H_
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/types.h>
@@ -11,6 +12,7 @@
 #include <chrono>
 #include <cstdlib>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -20,15 +22,19 @@ namespace attnd::testing {
 // attnd as a child. Its stderr is read line by line, its stdout as a whole.
 class Attnd {
  public:
-  // Of the program ATTND_BINARY, which the target defines.
-  explicit Attnd(const std::vector<std::string>& arguments) {
+  // Of the program ATTND_BINARY, which the target defines, with more in its
+  // environment ("KEY=value").
+  explicit Attnd(const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& environment = {}) {
     int out[2], err[2];
-    if (pipe(out) != 0 || pipe(err) != 0) std::abort();
+    if (pipe2(out, O_CLOEXEC) != 0 || pipe2(err, O_CLOEXEC) != 0) std::abort();
     pid_ = fork();
     if (pid_ == 0) {
       dup2(out[1], 1);
       dup2(err[1], 2);
-      for (int fd : {out[0], out[1], err[0], err[1]}) close(fd);
+      for (const std::string& entry : environment) {
+        putenv(const_cast<char*>(entry.c_str()));
+      }
       std::vector<char*> argv = {const_cast<char*>(ATTND_BINARY)};
       for (const std::string& argument : arguments) {
         argv.push_back(const_cast<char*>(argument.c_str()));
@@ -91,6 +97,8 @@ class Attnd {
     }
     return text;
   }
+  // Nobody reads its log any more.
+  void CloseLog() { close(std::exchange(stderr_, -1)); }
   pid_t pid() const { return pid_; }
   void Signal(int signal) { kill(pid_, signal); }
   // Its exit code, or 1000 + the signal that killed it.

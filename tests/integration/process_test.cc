@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -79,6 +80,53 @@ TEST_F(ProcessTest, ServesDrainsAndExitsWithZero) {
       EXPECT_EQ(each.front(), '{') << each;
     }
   }
+}
+
+// What Prometheus itself says of names, units and help.
+TEST_F(ProcessTest, PromtoolFindsNoFaultInTheMetrics) {
+  Attnd attnd({"--config", Write(kSmall)});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  TestClient client(Field(line, "grpc"));
+  ASSERT_TRUE(client.Attend(MakeRequest({})).ok());
+  const std::string reply = Http(Field(line, "admin"), "GET /metrics");
+  const std::string file = Write(reply.substr(reply.find("\r\n\r\n") + 4));
+  const std::string command =
+      absl::StrCat("promtool check metrics < ", file, " 2>&1");
+  FILE* promtool = popen(command.c_str(), "r");
+  ASSERT_NE(promtool, nullptr);
+  std::string said(65536, '\0');
+  said.resize(fread(said.data(), 1, said.size(), promtool));
+  EXPECT_EQ(pclose(promtool), 0);
+  EXPECT_EQ(said, "");
+}
+
+TEST_F(ProcessTest, ALogThatNobodyReadsIsNoReasonToEnd) {
+  Attnd attnd({"--config", Write(kSmall)});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  TestClient client(Field(line, "grpc"));
+  attnd.CloseLog();
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_TRUE(client.Attend(MakeRequest({})).ok()) << "call " << i;
+  }
+  attnd.Signal(SIGTERM);
+  EXPECT_EQ(attnd.Wait(), 0);
+}
+
+TEST_F(ProcessTest, ALogThatIsNotReadStopsNobody) {
+  Attnd attnd(
+      {"--config",
+       Write(absl::StrCat(kSmall, "log: {access_lines_per_second: 1e6}\n"))});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  TestClient client(Field(line, "grpc"));
+  // More lines than a pipe holds.
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(client.Attend(MakeRequest({}), 30).ok()) << "call " << i;
+  }
+  // What is read now makes room for those that follow.
+  attnd.Signal(SIGTERM);
+  EXPECT_NE(attnd.WaitForLine("log lines lost"), "");
+  EXPECT_NE(attnd.WaitForLine("stopped"), "");
+  EXPECT_EQ(attnd.Wait(), 0);
 }
 
 TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {

@@ -1,9 +1,5 @@
 // Several servers behind one client: who gets how much.
-#include <arpa/inet.h>
 #include <gmock/gmock.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <memory>
@@ -16,38 +12,13 @@
 #include "server/config.h"
 #include "server/machine.h"
 #include "server/server.h"
+#include "tests/integration/reserved_port.h"
 #include "tests/server/requests.h"
 
 namespace attnd::testing {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-// A port that nobody else gets while this lives: bound, but not listening,
-// which leaves it to the server that will.
-class ReservedPort {
- public:
-  ReservedPort() : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    const int yes = 1;
-    setsockopt(socket_, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    sockaddr_in address = {.sin_family = AF_INET,
-                           .sin_port = 0,
-                           .sin_addr = {htonl(INADDR_LOOPBACK)},
-                           .sin_zero = {}};
-    socklen_t size = sizeof(address);
-    auto* generic = reinterpret_cast<sockaddr*>(&address);
-    if (bind(socket_, generic, size) != 0) ADD_FAILURE() << "cannot bind";
-    getsockname(socket_, generic, &size);
-    address_ = absl::StrCat("127.0.0.1:", ntohs(address.sin_port));
-  }
-  ~ReservedPort() { close(socket_); }
-
-  const std::string& address() const { return address_; }
-
- private:
-  const int socket_;
-  std::string address_;
-};
 
 std::unique_ptr<server::Server> StartAt(const std::string& address) {
   const server::Machine machine = server::ReadMachine();
