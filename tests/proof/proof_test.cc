@@ -31,7 +31,8 @@ double ProofTest::seconds(double full_seconds, double short_seconds) {
   return full() ? full_seconds : short_seconds;
 }
 
-void ProofTest::Start(const std::string& yaml) {
+void ProofTest::Start(const std::string& yaml,
+                      const std::vector<std::string>& environment) {
   file_ = absl::StrCat(::testing::TempDir(), "proof_", getpid(), ".yaml");
   std::string text =
       "listeners: [{address: '127.0.0.1:0'}]\n"
@@ -42,7 +43,8 @@ void ProofTest::Start(const std::string& yaml) {
     text += "drain: {delay_seconds: 0, grace_seconds: 10}\n";
   }
   std::ofstream(file_) << text;
-  attnd_ = std::make_unique<Attnd>(std::vector<std::string>{"--config", file_});
+  attnd_ = std::make_unique<Attnd>(std::vector<std::string>{"--config", file_},
+                                   environment);
   const std::string line = attnd_->WaitForLine("\"event\":\"listening\"");
   address_ = Field(line, "grpc");
   admin_ = Field(line, "admin");
@@ -90,8 +92,9 @@ void ProofTest::PrintFigures(bool busy) const {
   }
 }
 
-double ProofTest::Metric(const std::string& series) const {
-  const std::string text = Http(admin_, "GET /metrics");
+double ProofTest::MetricOf(const std::string& admin,
+                           const std::string& series) {
+  const std::string text = Http(admin, "GET /metrics");
   const size_t place = text.find(absl::StrCat("\n", series, " "));
   if (place == std::string::npos) return -1;
   return std::stod(text.substr(place + series.size() + 2));

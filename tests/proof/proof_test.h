@@ -31,10 +31,14 @@ class ProofTest : public ::testing::Test {
   static double seconds(double full_seconds, double short_seconds);
 
   // `yaml` holds further keys of the configuration.
-  void Start(const std::string& yaml = "");
+  void Start(const std::string& yaml = "",
+             const std::vector<std::string>& environment = {});
   std::string address() const { return address_; }
   // Of /metrics; -1 if there is no such sample.
-  double Metric(const std::string& series) const;
+  double Metric(const std::string& series) const {
+    return MetricOf(admin_, series);
+  }
+  static double MetricOf(const std::string& admin, const std::string& series);
   bool EventuallyMetric(const std::string& series, double value) const;
   static bool Eventually(const std::function<bool()>& condition);
 
