@@ -247,12 +247,13 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
   state.pack.Select(plan, unit.item, unit.kv_head);
   Walk walk{plan,       cancelled,  out,        *state.gemm,
             state.pack, state.tile, state.steps};
+  const bool hides = !out.scores.empty() || !out.weights.empty();
   for (int64_t r = 0; r < unit.rows; r += kMaxTileRows) {
     const int64_t first = unit.first_row + r;
     const int64_t rows = std::min<int64_t>(kMaxTileRows, unit.rows - r);
     for (int64_t g = 0; g < group; ++g) {
       const int64_t head = unit.kv_head * group + g;
-      for (int64_t i = 0; i < rows; ++i) {
+      for (int64_t i = 0; hides && i < rows; ++i) {
         HideRow(plan,
                 (plan.batch(unit.item) * q.heads + head) * q.rows +
                     item.QueryRow(first + i),

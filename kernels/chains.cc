@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/matrix_exp.h"
@@ -24,24 +25,41 @@ constexpr int kMaxOrder = 4;
 
 // y_r = e sum_{i<=r} z^i / i! x_{r-i} (transposed) or x_{r+i}. Where e is 0 the
 // result is 0 even if a power overflowed.
-template <bool kTransposed>
-HWY_INLINE void Polynomial(Lane d, Vector e, Vector z, int order,
-                           const Vector* x, Vector* y) {
-  Vector power[kMaxOrder];
+template <bool kTransposed, int kOrder>
+HWY_INLINE void Polynomial(Lane d, Vector e, Vector z, const Vector* x,
+                           Vector* y) {
+  Vector power[kOrder];
   power[0] = e;
-  const auto alive = hn::Gt(e, hn::Zero(d));
-  for (int i = 1; i < order; ++i) {
-    power[i] = hn::IfThenElseZero(
-        alive, hn::Mul(power[i - 1],
-                       hn::Mul(z, hn::Set(d, 1.0f / static_cast<float>(i)))));
+  if constexpr (kOrder > 1) {
+    const auto alive = hn::Gt(e, hn::Zero(d));
+    for (int i = 1; i < kOrder; ++i) {
+      power[i] = hn::IfThenElseZero(
+          alive, hn::Mul(power[i - 1],
+                         hn::Mul(z, hn::Set(d, 1.0f / static_cast<float>(i)))));
+    }
   }
-  for (int r = 0; r < order; ++r) {
+  for (int r = 0; r < kOrder; ++r) {
     Vector sum = hn::Mul(power[0], x[r]);
-    const int terms = kTransposed ? r : order - 1 - r;
+    const int terms = kTransposed ? r : kOrder - 1 - r;
     for (int i = 1; i <= terms; ++i) {
       sum = hn::MulAdd(power[i], x[kTransposed ? r - i : r + i], sum);
     }
     y[r] = sum;
+  }
+}
+
+// Calls f with the order of a group as a constant.
+template <typename F>
+HWY_INLINE void WithOrder(int order, F&& f) {
+  switch (order) {
+    case 1:
+      return f(std::integral_constant<int, 1>());
+    case 2:
+      return f(std::integral_constant<int, 2>());
+    case 3:
+      return f(std::integral_constant<int, 3>());
+    default:
+      return f(std::integral_constant<int, kMaxOrder>());
   }
 }
 
@@ -75,12 +93,38 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   }
 }
 
-// Lanes over chains.
+// One row; lanes over the chains of a group.
+template <int kOrder>
+HWY_INLINE void AdvanceGroup(const HeadEncoder::ChainGroup& group,
+                             const float* HWY_RESTRICT e,
+                             const float* HWY_RESTRICT z, const float* in,
+                             float* out) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d), count = group.count;
+  int64_t i = 0;
+  for (; i + n <= count; i += n) {
+    Vector x[kOrder], y[kOrder];
+    for (int r = 0; r < kOrder; ++r) x[r] = hn::LoadU(d, in + r * count + i);
+    const Vector zi = kOrder > 1 ? hn::LoadU(d, z + i) : hn::Zero(d);
+    Polynomial<true, kOrder>(d, hn::LoadU(d, e + i), zi, x, y);
+    for (int r = 0; r < kOrder; ++r) hn::StoreU(y[r], d, out + r * count + i);
+  }
+  if (i == count) return;
+  const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+  Vector x[kOrder], y[kOrder];
+  for (int r = 0; r < kOrder; ++r) {
+    x[r] = hn::MaskedLoad(mask, d, in + r * count + i);
+  }
+  const Vector zi = kOrder > 1 ? hn::MaskedLoad(mask, d, z + i) : hn::Zero(d);
+  Polynomial<true, kOrder>(d, hn::MaskedLoad(mask, d, e + i), zi, x, y);
+  for (int r = 0; r < kOrder; ++r) {
+    hn::BlendedStore(y[r], mask, d, out + r * count + i);
+  }
+}
+
 void AdvanceQueriesImpl(const HeadEncoder& head, const float* factors,
                         const float* src, int rows, int64_t stride,
                         float* dst) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
   const float* all_z = factors + head.rates().size();
   for (int row = 0; row < rows; ++row) {
     const float* in = src + row * stride;
@@ -89,63 +133,51 @@ void AdvanceQueriesImpl(const HeadEncoder& head, const float* factors,
     for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
       if (in != out) std::copy(in + done, in + group.first, out + done);
       done = group.first + int64_t{group.order} * group.count;
-      const float* e = factors + group.factor_offset;
-      const float* z = all_z + group.factor_offset;
-      for (int64_t i = 0; i < group.count; i += n) {
-        const auto mask = hn::FirstN(
-            d, static_cast<size_t>(std::min<int64_t>(n, group.count - i)));
-        const float* x0 = in + group.first + i;
-        float* y0 = out + group.first + i;
-        if (group.order == 1) {
-          hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, e + i),
-                                   hn::MaskedLoad(mask, d, x0)),
-                           mask, d, y0);
-          continue;
-        }
-        Vector x[kMaxOrder], y[kMaxOrder];
-        for (int r = 0; r < group.order; ++r) {
-          x[r] = hn::MaskedLoad(mask, d, x0 + r * group.count);
-        }
-        Polynomial<true>(d, hn::MaskedLoad(mask, d, e + i),
-                         hn::MaskedLoad(mask, d, z + i), group.order, x, y);
-        for (int r = 0; r < group.order; ++r) {
-          hn::BlendedStore(y[r], mask, d, y0 + r * group.count);
-        }
-      }
+      WithOrder(group.order, [&](auto order) HWY_ATTR {
+        AdvanceGroup<order>(group, factors + group.factor_offset,
+                            all_z + group.factor_offset, in + group.first,
+                            out + group.first);
+      });
     }
     if (in != out) std::copy(in + done, in + stride, out + done);
   }
 }
 
-// Lanes over keys, one chain at a time; `lag(source)` gives the lags or
-// factors.
+// Lanes over keys, one chain of a group at a time.
+template <int kOrder, typename Factors>
+HWY_INLINE void AdvanceGroupColumns(const HeadEncoder::ChainGroup& group,
+                                    Factors&& factors_of, const float* src,
+                                    int64_t src_width, int width, float* dst,
+                                    int64_t dst_width) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  for (int i = 0; i < group.count; ++i) {
+    const float* in = src + (group.first + i) * src_width;
+    float* out = dst + (group.first + i) * dst_width;
+    for (int64_t j = 0; j < width; j += n) {
+      Vector e, z, x[kOrder], y[kOrder];
+      factors_of(group.factor_offset + i, j, e, z);
+      for (int r = 0; r < kOrder; ++r) {
+        x[r] = hn::LoadU(d, in + r * group.count * src_width + j);
+      }
+      Polynomial<false, kOrder>(d, e, z, x, y);
+      for (int r = 0; r < kOrder; ++r) {
+        hn::StoreU(y[r], d, out + r * group.count * dst_width + j);
+      }
+    }
+  }
+}
+
+// `factors_of(chain, column, e, z)` gives the factors of a vector of keys.
 template <typename Factors>
 HWY_INLINE void AdvanceColumns(const HeadEncoder& head, Factors&& factors_of,
                                const float* src, int64_t src_width, int width,
                                float* dst, int64_t dst_width) {
-  const Lane d;
-  const int64_t n = hn::Lanes(d);
   for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
-    for (int i = 0; i < group.count; ++i) {
-      for (int64_t j = 0; j < width; j += n) {
-        Vector e, z;
-        factors_of(group.factor_offset + i, j, e, z);
-        Vector x[kMaxOrder], y[kMaxOrder];
-        for (int r = 0; r < group.order; ++r) {
-          const int64_t p = group.first + r * group.count + i;
-          x[r] = hn::LoadU(d, src + p * src_width + j);
-        }
-        if (group.order == 1) {
-          y[0] = hn::Mul(e, x[0]);
-        } else {
-          Polynomial<false>(d, e, z, group.order, x, y);
-        }
-        for (int r = 0; r < group.order; ++r) {
-          const int64_t p = group.first + r * group.count + i;
-          hn::StoreU(y[r], d, dst + p * dst_width + j);
-        }
-      }
-    }
+    WithOrder(group.order, [&](auto order) HWY_ATTR {
+      AdvanceGroupColumns<order>(group, factors_of, src, src_width, width, dst,
+                                 dst_width);
+    });
   }
 }
 
@@ -204,6 +236,24 @@ void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
       src, src_width, width, dst, dst_width);
 }
 
+// sum + q^T A k over the jets of one chain, the first at q and k.
+HWY_INLINE Vector AddChain(Lane d, const HeadEncoder::ChainGroup& group,
+                           Vector e, Vector z, const float* HWY_RESTRICT q,
+                           const float* HWY_RESTRICT k, int64_t k_width,
+                           Vector sum) {
+  WithOrder(group.order, [&](auto order) HWY_ATTR {
+    Vector x[order], y[order];
+    for (int r = 0; r < order; ++r) {
+      x[r] = hn::LoadU(d, k + r * group.count * k_width);
+    }
+    Polynomial<false, order>(d, e, z, x, y);
+    for (int r = 0; r < order; ++r) {
+      sum = hn::MulAdd(hn::Set(d, q[r * group.count]), y[r], sum);
+    }
+  });
+  return sum;
+}
+
 void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
                     const float* HWY_RESTRICT k, int64_t k_width,
                     int64_t positions, const float* HWY_RESTRICT tau,
@@ -234,16 +284,9 @@ void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
           other = hn::MulAdd(e, term, other);
           continue;
         }
-        Vector x[kMaxOrder], y[kMaxOrder];
-        for (int r = 0; r < group.order; ++r) {
-          x[r] = hn::LoadU(d, k + (p + r * group.count) * k_width + j);
-        }
-        Polynomial<false>(d, e,
-                          hn::Mul(lag, hn::Set(d, head.couplings()[chain])),
-                          group.order, x, y);
-        for (int r = 0; r < group.order; ++r) {
-          other = hn::MulAdd(hn::Set(d, q[p + r * group.count]), y[r], other);
-        }
+        const Vector z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
+        other = AddChain(d, group, e, z, q + p, k + p * k_width + j, k_width,
+                         other);
       }
     }
     plain(done, positions);
@@ -273,15 +316,8 @@ void AddChainLogitsImpl(const HeadEncoder& head, const int* chains, int count,
                          hn::LoadU(d, k + p * k_width + j), sum);
         continue;
       }
-      Vector x[kMaxOrder], y[kMaxOrder];
-      for (int r = 0; r < group.order; ++r) {
-        x[r] = hn::LoadU(d, k + (p + r * group.count) * k_width + j);
-      }
-      Polynomial<false>(d, e, hn::Mul(lag, hn::Set(d, head.couplings()[chain])),
-                        group.order, x, y);
-      for (int r = 0; r < group.order; ++r) {
-        sum = hn::MulAdd(hn::Set(d, q[p + r * group.count]), y[r], sum);
-      }
+      const Vector z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
+      sum = AddChain(d, group, e, z, q + p, k + p * k_width + j, k_width, sum);
     }
     hn::StoreU(sum, d, logits + j);
   }

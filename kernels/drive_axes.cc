@@ -74,8 +74,11 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   });
   query_table_.rows.Reserve(2 * head_->table_size() * item.query_rows);
   key_table_.rows.Reserve(2 * head_->table_size() * item.key_rows);
-  query_table_.done.assign(item.query_rows, false);
-  key_table_.done.assign(item.key_rows, false);
+  const auto blocks = [](int64_t rows) {
+    return (rows + kPhaseRows - 1) / kPhaseRows;
+  };
+  query_table_.done.assign(blocks(item.query_rows), false);
+  key_table_.done.assign(blocks(item.key_rows), false);
 }
 
 PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
@@ -115,21 +118,34 @@ const PhasePoint* DriveAxes::OriginPoints() {
   return points_.data();
 }
 
-void DriveAxes::MakePhases(bool query, int64_t row, float* phases) {
-  PhaseRow(*head_, Points(query, row), phases, phases + head_->table_size());
+void DriveAxes::MakePhases(bool query, int64_t row, int64_t count,
+                           float* phases) {
+  const size_t sources = points_.size();
+  many_points_.resize(sources * count);
+  for (int64_t r = 0; r < count; ++r) {
+    std::copy_n(Points(query, row + r), sources,
+                many_points_.begin() + sources * r);
+  }
+  PhaseRows(*head_, many_points_.data(), count, phases);
 }
 
-const float* DriveAxes::Phases(bool query, int64_t row) {
+const float* DriveAxes::Phases(bool query, int64_t row, int64_t count) {
+  const int64_t floats = phase_floats();
   if (!shared_) {
-    float* phases = phases_.Reserve(2 * head_->table_size());
-    MakePhases(query, row, phases);
+    float* phases = phases_.Reserve(floats * kPhaseRows);
+    MakePhases(query, row, count, phases);
     return phases;
   }
   Table& table = query || same_times_ ? query_table_ : key_table_;
-  float* phases = table.rows.data() + 2 * head_->table_size() * row;
-  if (!table.done[row]) MakePhases(query, row, phases);
-  table.done[row] = true;
-  return phases;
+  const int64_t all = query ? item_->query_rows : item_->key_rows;
+  for (int64_t b = row / kPhaseRows; b * kPhaseRows < row + count; ++b) {
+    if (table.done[b]) continue;
+    const int64_t first = b * kPhaseRows;
+    MakePhases(query, first, std::min(kPhaseRows, all - first),
+               table.rows.data() + floats * first);
+    table.done[b] = true;
+  }
+  return table.rows.data() + floats * row;
 }
 
 }  // namespace attnd

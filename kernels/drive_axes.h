@@ -15,6 +15,9 @@
 
 namespace attnd {
 
+// Rows whose phases are made together.
+inline constexpr int64_t kPhaseRows = 16;
+
 // Borrows from the plan. Differences of int64 ticks are exact (rule N1).
 class DriveAxes {
  public:
@@ -31,8 +34,16 @@ class DriveAxes {
 
   // Phase row of a query or key of the item's order (rotation.h): cosines
   // [table_size], then sines. Valid until the next call.
-  const float* QueryPhases(int64_t i) { return Phases(true, i); }
-  const float* KeyPhases(int64_t j) { return Phases(false, j); }
+  const float* QueryPhases(int64_t i) { return Phases(true, i, 1); }
+  const float* KeyPhases(int64_t j) { return Phases(false, j, 1); }
+  // Those of `count` <= kPhaseRows rows that follow each other, one after the
+  // other.
+  const float* QueryPhaseRows(int64_t i, int64_t count) {
+    return Phases(true, i, count);
+  }
+  const float* KeyPhaseRows(int64_t j, int64_t count) {
+    return Phases(false, j, count);
+  }
 
   // The same places, as PhaseRow wants them; valid until the next call.
   const PhasePoint* QueryPoints(int64_t i) { return Points(true, i); }
@@ -100,15 +111,15 @@ class DriveAxes {
   // Phase rows that the heads of an item share.
   struct Table {
     AlignedBuffer rows;
-    std::vector<bool> done;
+    std::vector<bool> done;  // per kPhaseRows rows
   };
-  const float* Phases(bool query, int64_t row);
-  void MakePhases(bool query, int64_t row, float* phases);
+  const float* Phases(bool query, int64_t row, int64_t count);
+  void MakePhases(bool query, int64_t row, int64_t count, float* phases);
   const PhasePoint* Points(bool query, int64_t row);
 
   const HeadEncoder* head_ = nullptr;
   std::vector<Axis> axes_;
-  std::vector<PhasePoint> points_;
+  std::vector<PhasePoint> points_, many_points_;
   std::vector<Origin> origin_;
   std::shared_ptr<const void> identity_;  // of the plan that the tables are of
   const ItemGeometry* item_ = nullptr;
@@ -116,7 +127,7 @@ class DriveAxes {
   bool shared_ = false;
   bool same_times_ = false;  // queries stand where the keys do
   Table query_table_, key_table_;
-  AlignedBuffer phases_;  // of one row, where heads share none
+  AlignedBuffer phases_;  // of the rows asked for, where heads share none
 };
 
 }  // namespace attnd

@@ -346,6 +346,19 @@ const HeadEncoder::ChainGroup& HeadEncoder::group_of(int chain) const {
   return chain_groups_[g];
 }
 
+int HeadEncoder::half_split_planes() const {
+  if (!order_.empty() || !query_basis_.empty() || !key_basis_.empty() ||
+      !scale_.empty() || pairwise() || plane_groups_.size() > 1) {
+    return -1;
+  }
+  if (plane_groups_.empty()) return 0;
+  const PlaneGroup& group = plane_groups_[0];
+  const bool halves = group.layout == PairLayout::kHalfSplit &&
+                      group.first == 0 && group.distance == group.planes &&
+                      group.table_offset == 0;
+  return halves ? group.planes : -1;
+}
+
 bool HeadEncoder::identity() const {
   return order_.empty() && query_basis_.empty() && scale_.empty() &&
          plane_groups_.empty() && !one_sided() && !pairwise();

@@ -72,6 +72,9 @@ class HeadEncoder {
   const std::vector<float>& scale() const { return scale_; }
 
   const std::vector<PlaneGroup>& plane_groups() const { return plane_groups_; }
+  // Planes (p, p + planes) that are all a row of this head turns, and nothing
+  // else happens to it (0: none do); -1 where it is not that simple.
+  int half_split_planes() const;
   // Entries in a phase table: planes rounded up to 16.
   int table_size() const { return table_size_; }
   // Turn frequencies per tick of one source, [table_size] each half.

@@ -42,10 +42,11 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(ValueColumns(problem));
   const int64_t keys = RoundUpToBlock(item_->key_rows);
-  rows_.Reserve((kKeyBlock + 2) * dim_);
+  rows_.Reserve((kKeyBlock + kPhaseRows) * dim_);
   keys_state_.assign(keys / kKeyBlock, State::kNone);
   values_state_.assign(keys / kKeyBlock, ValueState::kNone);
   const bool adjacent = keys > 0 && item_->keys_adjacent();
+  keys_in_order_ = adjacent;
   const TensorRef& value = problem.value;
   const bool dense =
       value.shape().cols == value_dim_ && adjacent && value.rows_adjacent();
@@ -286,6 +287,41 @@ double KeyPack::Norm(int64_t first) {
   return norm;
 }
 
+// Keys that are packed as they lie in the request; null where they are not.
+const float* KeyPack::PlainRows(int64_t first, int64_t last) {
+  const TensorRef& key = plan_->problem().key;
+  if (!keys_in_order_ || key.shape().cols != dim_ || !key.rows_adjacent() ||
+      (head_ != nullptr && head_->half_split_planes() != 0)) {
+    return nullptr;
+  }
+  const float* rows = key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
+  const bool plain =
+      rows != nullptr && FiniteValues(rows, (last - first) * dim_);
+  return plain ? rows : nullptr;
+}
+
+// f32 keys in the order of the request, 16 by 16.
+bool KeyPack::EncodeAtOnce(int64_t first, int64_t last) {
+  if (head_ == nullptr || !keys_in_order_) return false;
+  const TensorRef& key = plan_->problem().key;
+  const float* src = key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
+  if (src == nullptr) return false;
+  const bool turns = head_->table_size() > 0 && !head_->pairwise();
+  RowBatch batch = {.head = head_,
+                    .stride = key.row_stride_bytes() / 4,
+                    .dim = key.shape().cols,
+                    .padded = dim_,
+                    .scratch = rows_.data() + kKeyBlock * dim_};
+  for (int64_t j = first; j < last; j += kPhaseRows) {
+    batch.rows = std::min(kPhaseRows, last - j);
+    batch.src = src + (j - first) * batch.stride;
+    if (turns) batch.phases = axes_.KeyPhaseRows(j, batch.rows);
+    batch.dst = rows_.data() + (j - first) * dim_;
+    EncodeRows(batch);
+  }
+  return true;
+}
+
 // Rotated keys of one block in packed order.
 void KeyPack::EncodeBlock(int64_t first, float* block) {
   const TensorRef& key = plan_->problem().key;
@@ -295,10 +331,15 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
                                  ? nullptr
                                  : &encoder->absolute();
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
-  const float* in_place = KeysInPlace(first);
-  if (in_place != nullptr && FiniteValues(in_place, (last - first) * dim)) {
-    PackBlock(in_place, last - first, dim_, block);
-    return;
+  if (absolute == nullptr) {
+    if (const float* plain = PlainRows(first, last); plain != nullptr) {
+      PackBlock(plain, last - first, dim_, block);
+      return;
+    }
+    if (EncodeAtOnce(first, last)) {
+      PackBlock(rows_.data(), last - first, dim_, block);
+      return;
+    }
   }
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;

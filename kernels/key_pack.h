@@ -109,6 +109,8 @@ class KeyPack {
   float* Block(int64_t first);
   void PackKeys(int64_t first, float* block);
   void EncodeBlock(int64_t first, float* block);
+  const float* PlainRows(int64_t first, int64_t last);
+  bool EncodeAtOnce(int64_t first, int64_t last);
   void MoveToReference(int64_t first, int64_t reference, float* block);
   bool FiniteInPlace(int64_t first);
   const char* ValueMask(int64_t key) const;
@@ -131,6 +133,7 @@ class KeyPack {
   // else null.
   const float* values_in_place_ = nullptr;
   const float* keys_in_place_ = nullptr;  // the same of keys
+  bool keys_in_order_ = false;            // of the item, row after row
   AlignedBuffer keys_, values_, rows_, lags_, at_end_, factors_;
   struct HalfState {
     bool keys = false, values = false;

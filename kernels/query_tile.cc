@@ -45,7 +45,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   float* queries = queries_.Reserve(kMaxTileRows * dim_);
   float* sums = sums_.Reserve(kMaxTileRows * kSumLanes);
   float* raw = raw_.Reserve(
-      std::max({2 * dim_, value_dim_, problem.value.shape().cols}));
+      std::max({kPhaseRows * dim_, value_dim_, problem.value.shape().cols}));
   logits_.Reserve(kMaxTileRows * kMaxTileKeys);
   values_.Reserve(kMaxTileRows * value_dim_);
   std::fill(max_, max_ + kMaxTileRows, kMinusInfinity);
@@ -59,47 +59,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
 
   const HeadEncoder* head = pack.head();
   const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
-  const bool absolute = encoder != nullptr && !encoder->absolute().empty();
-  const bool turns =
-      head != nullptr && head->table_size() > 0 && !head->pairwise();
-  const float* adjacent = nullptr;
-  if (head == nullptr && encoder == nullptr && item_->query_order.empty() &&
-      problem.query.rows_adjacent()) {
-    adjacent = problem.query.FloatRow(batch_, place.head,
-                                      item_->QueryRow(place.first));
-  }
-  if (adjacent != nullptr) {
-    EncodePlainRows(adjacent, place.rows, problem.query.shape().cols, dim_,
-                    problem.scale, queries);
-  }
-  for (int64_t r = 0; adjacent == nullptr && r < place.rows; ++r) {
-    const int64_t i = place.first + r;
-    const int64_t soon = place.first + std::min(r + kAhead, place.rows - 1);
-    problem.query.PrefetchRow(batch_, place.head, item_->QueryRow(soon));
-    const float* row = absolute ? nullptr
-                                : problem.query.FloatRow(batch_, place.head,
-                                                         item_->QueryRow(i));
-    if (row == nullptr) {
-      problem.query.LoadRow(batch_, place.head, item_->QueryRow(i), raw);
-      row = raw;
-    }
-    if (absolute) {
-      encoder->absolute().AddToRow(
-          true, static_cast<int>(place.head / group),
-          QueryPlace(problem, place.item, item_->QueryRow(i)),
-          &absolute_scratch_, raw);
-    }
-    float scale = problem.scale;
-    if (encoder != nullptr && encoder->spec().temperature) {
-      scale = static_cast<float>(
-          scale * TemperatureFactor(*encoder->spec().temperature,
-                                    encoder->ratio(), *item_, i));
-    }
-    const float* cosine = turns ? pack.axes().QueryPhases(i) : nullptr;
-    const float* sine = turns ? cosine + head->table_size() : nullptr;
-    EncodeRow(head, true, cosine, sine, scale, row, problem.query.shape().cols,
-              dim_, raw + dim_, queries + r * dim_);
-  }
+  if (!EncodeAtOnce(pack, raw, queries)) EncodeRowByRow(pack, raw, queries);
   // Products pad the rows of a tile, or of its second half.
   const int64_t padded =
       place.rows > kHalf ? kMaxTileRows : PaddedRows(place.rows);
@@ -124,6 +84,83 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
 }
 
+// f32 queries in the order of the request, 16 by 16.
+bool QueryTile::EncodeAtOnce(KeyPack& pack, float* raw, float* queries) {
+  const AttentionProblem& problem = plan_->problem();
+  const Encoder* encoder = plan_->encoder(place_.item);
+  if (!item_->query_order.empty() ||
+      (encoder != nullptr &&
+       (!encoder->absolute().empty() || encoder->spec().temperature))) {
+    return false;
+  }
+  const HeadEncoder* head = pack.head();
+  const float* src = problem.query.FloatRow(batch_, place_.head,
+                                            item_->QueryRow(place_.first));
+  if (src == nullptr) return false;
+  const int64_t dim = problem.query.shape().cols;
+  if (head == nullptr || head->half_split_planes() == 0) {
+    if (!problem.query.rows_adjacent()) return false;
+    EncodePlainRows(src, place_.rows, dim, dim_, problem.scale, queries);
+    return true;
+  }
+  const bool turns = head->table_size() > 0 && !head->pairwise();
+  RowBatch batch = {.head = head,
+                    .query = true,
+                    .stride = problem.query.row_stride_bytes() / 4,
+                    .dim = dim,
+                    .padded = dim_,
+                    .scale = problem.scale,
+                    .scratch = raw};
+  for (int64_t r = 0; r < place_.rows; r += kPhaseRows) {
+    batch.rows = std::min(kPhaseRows, place_.rows - r);
+    batch.src = src + r * batch.stride;
+    if (turns) {
+      batch.phases = pack.axes().QueryPhaseRows(place_.first + r, batch.rows);
+    }
+    batch.dst = queries + r * dim_;
+    EncodeRows(batch);
+  }
+  return true;
+}
+
+void QueryTile::EncodeRowByRow(KeyPack& pack, float* raw, float* queries) {
+  const AttentionProblem& problem = plan_->problem();
+  const Encoder* encoder = plan_->encoder(place_.item);
+  const HeadEncoder* head = pack.head();
+  const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
+  const bool absolute = encoder != nullptr && !encoder->absolute().empty();
+  const bool turns =
+      head != nullptr && head->table_size() > 0 && !head->pairwise();
+  for (int64_t r = 0; r < place_.rows; ++r) {
+    const int64_t i = place_.first + r;
+    const int64_t soon = place_.first + std::min(r + kAhead, place_.rows - 1);
+    problem.query.PrefetchRow(batch_, place_.head, item_->QueryRow(soon));
+    const float* row = absolute ? nullptr
+                                : problem.query.FloatRow(batch_, place_.head,
+                                                         item_->QueryRow(i));
+    if (row == nullptr) {
+      problem.query.LoadRow(batch_, place_.head, item_->QueryRow(i), raw);
+      row = raw;
+    }
+    if (absolute) {
+      encoder->absolute().AddToRow(
+          true, static_cast<int>(place_.head / group),
+          QueryPlace(problem, place_.item, item_->QueryRow(i)),
+          &absolute_scratch_, raw);
+    }
+    float scale = problem.scale;
+    if (encoder != nullptr && encoder->spec().temperature) {
+      scale = static_cast<float>(
+          scale * TemperatureFactor(*encoder->spec().temperature,
+                                    encoder->ratio(), *item_, i));
+    }
+    const float* cosine = turns ? pack.axes().QueryPhases(i) : nullptr;
+    const float* sine = turns ? cosine + head->table_size() : nullptr;
+    EncodeRow(head, true, cosine, sine, scale, row, problem.query.shape().cols,
+              dim_, raw + dim_, queries + r * dim_);
+  }
+}
+
 int64_t QueryTile::Width(const KeyPack& pack, int64_t first, int64_t key,
                          int64_t keys) const {
   const HeadEncoder* head = pack.head();
@@ -135,20 +172,6 @@ int64_t QueryTile::Width(const KeyPack& pack, int64_t first, int64_t key,
              : std::min<int64_t>(width, kKeyBlock);
 }
 
-// The union of what rows [row, row + rows) of an Advance see, in whole groups
-// of columns.
-QueryTile::Interval QueryTile::Columns(int64_t row, int64_t rows) const {
-  int64_t begin = kMaxTileKeys, end = 0;
-  for (int64_t r = row; r < row + rows; ++r) {
-    if (begin_[r] >= end_[r]) continue;
-    begin = std::min<int64_t>(begin, begin_[r]);
-    end = std::max<int64_t>(end, end_[r]);
-  }
-  if (begin >= end) return {};
-  return {begin / kProductColumns * kProductColumns,
-          (end + kProductColumns - 1) / kProductColumns * kProductColumns};
-}
-
 // Whether our own products, which leave out what no row of a group sees, beat
 // the library's. In cycles of one multiply-add of 16 lanes, as measured on
 // AVX-512: see README.md.
@@ -157,7 +180,7 @@ bool QueryTile::Small(const Step& step) const {
   int64_t pairs = 0;
   for (int64_t r = 0; r < step.rows; r += kProductRows) {
     const int64_t rows = std::min(kProductRows, step.rows - r);
-    const Interval columns = Columns(r, rows);
+    const Interval& columns = seen_[r / kProductRows];
     pairs += rows * (columns.end - columns.begin);
   }
   const double library = static_cast<double>(PaddedRows(step.rows)) *
@@ -170,7 +193,7 @@ void QueryTile::SmallLogits(const Step& step, const float* queries,
                             const float* packed) {
   for (int64_t r = 0; r < step.rows; r += kProductRows) {
     const int64_t rows = std::min(kProductRows, step.rows - r);
-    const Interval columns = Columns(r, rows);
+    const Interval& columns = seen_[r / kProductRows];
     for (int64_t block = columns.begin / kKeyBlock * kKeyBlock;
          block < columns.end; block += kKeyBlock) {
       const int64_t begin = std::max(columns.begin, block);
@@ -193,7 +216,7 @@ void QueryTile::SmallValues(const Step& step, const float* values,
                             bool accumulate) {
   for (int64_t r = 0; r < step.rows; r += kProductRows) {
     const int64_t rows = std::min(kProductRows, step.rows - r);
-    Interval keys = Columns(r, rows);
+    Interval keys = seen_[r / kProductRows];
     keys.end = std::min(keys.end, item_->key_rows - step.key);
     Multiply({.a = logits_.data() + r * step.keys + keys.begin,
               .a_stride = step.keys,
@@ -283,6 +306,21 @@ void QueryTile::FindColumns(const Step& step) {
     end_[r] =
         static_cast<int32_t>(std::clamp<int64_t>(end - step.key, 0, step.keys));
   }
+  for (int64_t r = 0; r < step.rows; r += kProductRows) {
+    seen_[r / kProductRows] = Columns(r, std::min(kProductRows, step.rows - r));
+  }
+}
+
+QueryTile::Interval QueryTile::Columns(int64_t row, int64_t rows) const {
+  int64_t begin = kMaxTileKeys, end = 0;
+  for (int64_t r = row; r < row + rows; ++r) {
+    if (begin_[r] >= end_[r]) continue;
+    begin = std::min<int64_t>(begin, begin_[r]);
+    end = std::max<int64_t>(end, end_[r]);
+  }
+  if (begin >= end) return {};
+  return {begin / kProductColumns * kProductColumns,
+          (end + kProductColumns - 1) / kProductColumns * kProductColumns};
 }
 
 // The step's logits, in the order scale, softcap, biases, visibility: what a
@@ -305,7 +343,10 @@ absl::Status QueryTile::MakeLogits(TileGemm& gemm, KeyPack& pack,
 SoftmaxTile QueryTile::Tile(const Step& step) {
   const bool moments = plan_->problem().outputs.entropy;
   const int64_t lanes = step.first * kSumLanes;
-  const int64_t columns = small_ ? Columns(0, step.rows).end : step.keys;
+  int64_t columns = small_ ? 0 : step.keys;
+  for (int64_t g = 0; small_ && g * kProductRows < step.rows; ++g) {
+    columns = std::max(columns, seen_[g].end);
+  }
   return {.logits = logits_.data(),
           .rows = static_cast<int>(step.rows),
           .stride = static_cast<int>(step.keys),

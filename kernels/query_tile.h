@@ -15,6 +15,7 @@
 #include "kernels/pair_tiles.h"
 #include "kernels/plan.h"
 #include "kernels/pruning.h"
+#include "kernels/small_product.h"
 #include "kernels/softmax.h"
 #include "kernels/tensor.h"
 #include "kernels/tile_bias.h"
@@ -86,6 +87,8 @@ class QueryTile {
     int64_t begin = 0, end = 0;
   };
 
+  bool EncodeAtOnce(KeyPack& pack, float* raw, float* queries);
+  void EncodeRowByRow(KeyPack& pack, float* raw, float* queries);
   void FindColumns(const Step& step);
   bool Small(const Step& step) const;
   Interval Columns(int64_t row, int64_t rows) const;
@@ -108,6 +111,7 @@ class QueryTile {
   bool Sees(int64_t i, int64_t j) const;
   bool SeesKey(int64_t i) const;
   float TakeSink(int64_t row, double reference);
+  bool FinishAtOnce(const KeyPack& pack, const OutputBuffers& out);
   void FinishRow(int64_t row, double reference, float sink, const KeyPack& pack,
                  const OutputBuffers& out);
   void AverageChannels(int64_t row, float sink, const KeyPack& pack,
@@ -152,6 +156,9 @@ class QueryTile {
   alignas(64) float rescale_[kMaxTileRows];
   // Visible keys of the rows of one Advance.
   int32_t begin_[kMaxTileRows], end_[kMaxTileRows];
+  // What rows that our own products take together see, in whole groups of
+  // columns.
+  Interval seen_[kMaxTileRows / kProductRows];
 };
 
 }  // namespace attnd

@@ -57,12 +57,34 @@ bool QueryTile::SeesKey(int64_t i) const {
 
 void QueryTile::Finish(const KeyPack& pack, const OutputBuffers& out) {
   if (half_) GatherHalfValues();
+  if (FinishAtOnce(pack, out)) return;
   for (int64_t r = 0; r < place_.rows; ++r) {
     // A row that sees no key has no biases to be relative to.
     const double reference =
         max_[r] == kMinusInfinity ? 0 : bias_.Reference(place_.first + r);
     FinishRow(r, reference, TakeSink(r, reference), pack, out);
   }
+}
+
+// The output alone, in f32 and in the order of the request. False when it is
+// anything more, or when a row saw nothing.
+bool QueryTile::FinishAtOnce(const KeyPack& pack, const OutputBuffers& out) {
+  const AttentionProblem& problem = plan_->problem();
+  const OutputSet& wanted = problem.outputs;
+  if (!wanted.output || wanted.lse || wanted.scores || wanted.weights ||
+      wanted.entropy || wanted.key_mass || wanted.top_k > 0 ||
+      !out.halves.empty() || !problem.sinks.empty() ||
+      !problem.value_mask.empty() || !pack.non_finite().empty() ||
+      !item_->query_order.empty()) {
+    return false;
+  }
+  const Shape4& value = problem.value.shape();
+  const int64_t heads =
+      problem.query.layout() == Layout::kBHLD ? 1 : problem.query.shape().heads;
+  return NormaliseRows(values_.data(), static_cast<int>(place_.rows),
+                       value_dim_, value.cols, sums_.data(),
+                       out.output.data() + OutputRow(0) * value.cols,
+                       heads * value.cols);
 }
 
 // Takes the head's sink into the row's state; returns its logit beside the

@@ -6,6 +6,7 @@
 
 #include "kernels/clock.h"
 #include "kernels/gemm.h"
+#include "kernels/small_product.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rotation.cc"
@@ -26,8 +27,8 @@ using Lane = hn::CappedTag<float, 16>;
 #if HWY_TARGET == HWY_SCALAR
 
 // Sums of phase words in turns / 2^64, then cos and sin of them in double.
-void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
-                  float* cosine, float* sine) {
+void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
+              float* sine) {
   for (int p = 0; p < head.table_size(); ++p) {
     const double angle = static_cast<double>(static_cast<int64_t>(
                              PhaseWordOf(head, points, p))) *
@@ -123,8 +124,8 @@ HWY_INLINE hn::Vec<Word64> ClockWords(const double* turns, double real) {
       hn::BitCast(d64, hn::ConvertTo(di, hn::Mul(rest, hn::Set(df, 0x1p52)))));
 }
 
-void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
-                  float* cosine, float* sine) {
+HWY_INLINE void PhaseRow(const HeadEncoder& head, const PhasePoint* points,
+                         float* cosine, float* sine) {
   const Word64 d64;
   const Word32 d32;
   const int64_t n = hn::Lanes(Lane());
@@ -173,7 +174,9 @@ void PhaseRowImpl(const HeadEncoder& head, const PhasePoint* points,
 // 4 x 4 pieces through 128-bit registers, which every target has.
 void PackBlockImpl(const float* HWY_RESTRICT rows, int64_t count,
                    int64_t padded, float* HWY_RESTRICT block) {
-  if (count < kKeyBlock) std::fill(block, block + padded * kKeyBlock, 0.0f);
+  for (int64_t c = 0; count < kKeyBlock && c < padded; ++c) {
+    std::fill(block + c * kKeyBlock + count, block + (c + 1) * kKeyBlock, 0.0f);
+  }
   const hn::FixedTag<float, 4> d;
   const hn::Repartition<double, decltype(d)> dd;
   const auto pair = [&](auto a) { return hn::BitCast(dd, a); };
@@ -212,6 +215,16 @@ void PackBlockImpl(const float* HWY_RESTRICT rows, int64_t count,
 }
 
 #endif  // HWY_TARGET == HWY_SCALAR
+
+void PhaseRowsImpl(const HeadEncoder& head, const PhasePoint* points,
+                   int64_t rows, float* phases) {
+  const size_t sources = head.frequencies().size();
+  const int64_t table = head.table_size();
+  for (int64_t r = 0; r < rows; ++r) {
+    float* row = phases + 2 * table * r;
+    PhaseRow(head, points + sources * r, row, row + table);
+  }
+}
 
 // y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos over a run of planes.
 HWY_INLINE void RotateHalfSplit(const float* HWY_RESTRICT cosine,
@@ -278,25 +291,13 @@ HWY_INLINE void ChangeBasis(const float* HWY_RESTRICT basis,
   }
 }
 
-void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
-                   const float* sine, float scale, const float* src,
-                   int64_t dim, int64_t padded, float* scratch, float* dst) {
+// dst = scale * src, turned; all NaN if a source or `check` is not finite.
+HWY_INLINE void TurnInOrder(const HeadEncoder* head, const float* cosine,
+                            const float* sine, float scale, const float* src,
+                            int64_t dim, int64_t padded, hn::Vec<Lane> check,
+                            float* dst) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
-  auto check = hn::Zero(d);
-  if (head != nullptr) {
-    const std::vector<float>* basis =
-        query ? &head->query_basis() : &head->key_basis();
-    if (!basis->empty()) {
-      // A basis could turn infinities into a finite number.
-      if (!AllFinite(src, dim)) check = hn::Set(d, 1.0f);
-      ChangeBasis(basis->data(), src, dim, scratch);
-      src = scratch;
-    } else if (!head->order().empty()) {
-      for (int64_t p = 0; p < dim; ++p) scratch[p] = src[head->order()[p]];
-      src = scratch;
-    }
-  }
   const auto by = hn::Set(d, scale);
   for (int64_t c = 0; c < padded; c += n) {
     auto x = hn::Zero(d);
@@ -328,6 +329,27 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
   }
 }
 
+void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
+                   const float* sine, float scale, const float* src,
+                   int64_t dim, int64_t padded, float* scratch, float* dst) {
+  const Lane d;
+  auto check = hn::Zero(d);
+  if (head != nullptr) {
+    const std::vector<float>* basis =
+        query ? &head->query_basis() : &head->key_basis();
+    if (!basis->empty()) {
+      // A basis could turn infinities into a finite number.
+      if (!AllFinite(src, dim)) check = hn::Set(d, 1.0f);
+      ChangeBasis(basis->data(), src, dim, scratch);
+      src = scratch;
+    } else if (!head->order().empty()) {
+      for (int64_t p = 0; p < dim; ++p) scratch[p] = src[head->order()[p]];
+      src = scratch;
+    }
+  }
+  TurnInOrder(head, cosine, sine, scale, src, dim, padded, check, dst);
+}
+
 void EncodePlainRowsImpl(const float* HWY_RESTRICT src, int64_t rows,
                          int64_t dim, int64_t padded, float scale,
                          float* HWY_RESTRICT dst) {
@@ -348,6 +370,93 @@ void EncodePlainRowsImpl(const float* HWY_RESTRICT src, int64_t rows,
     }
     if (!hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
       std::fill(dst, dst + padded, std::numeric_limits<float>::quiet_NaN());
+    }
+  }
+}
+
+// A row that turns its first 2 * planes channels in halves.
+HWY_INLINE void TurnHalves(const RowBatch& batch, int planes,
+                           const float* HWY_RESTRICT src,
+                           const float* HWY_RESTRICT cosine,
+                           float* HWY_RESTRICT dst) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d);
+  const float* HWY_RESTRICT sine = cosine + batch.head->table_size();
+  const auto by = hn::Set(d, batch.scale);
+  auto check = hn::Zero(d);
+  int64_t p = 0;
+  for (; p + n <= planes; p += n) {
+    const auto x0 = hn::LoadU(d, src + p);
+    const auto x1 = hn::LoadU(d, src + p + planes);
+    check = hn::MulAdd(x0, hn::Zero(d), hn::MulAdd(x1, hn::Zero(d), check));
+    const auto c = hn::Mul(hn::LoadU(d, cosine + p), by);
+    const auto s = hn::Mul(hn::LoadU(d, sine + p), by);
+    hn::StoreU(hn::NegMulAdd(x1, s, hn::Mul(x0, c)), d, dst + p);
+    hn::StoreU(hn::MulAdd(x0, s, hn::Mul(x1, c)), d, dst + p + planes);
+  }
+  float rest = 0;
+  for (; p < planes; ++p) {
+    const float x0 = src[p], x1 = src[p + planes];
+    const float c = cosine[p] * batch.scale, s = sine[p] * batch.scale;
+    rest += 0 * x0 + 0 * x1;
+    dst[p] = x0 * c - x1 * s;
+    dst[p + planes] = x0 * s + x1 * c;
+  }
+  for (int64_t i = 2 * planes; i < batch.dim; ++i) {
+    rest += 0 * src[i];
+    dst[i] = src[i] * batch.scale;
+  }
+  std::fill(dst + batch.dim, dst + batch.padded, 0.0f);
+  if (rest != 0 || !hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
+    std::fill(dst, dst + batch.padded, std::numeric_limits<float>::quiet_NaN());
+  }
+}
+
+// Rows in another basis: one product for all of them.
+HWY_INLINE void EncodeInBasis(const RowBatch& batch,
+                              const std::vector<float>& basis) {
+  const Lane d;
+  Multiply({.a = batch.src,
+            .a_stride = batch.stride,
+            .b = basis.data(),
+            .b_stride = batch.dim,
+            .c = batch.scratch,
+            .c_stride = batch.padded,
+            .rows = batch.rows,
+            .depth = batch.dim,
+            .columns = batch.dim,
+            .exact = true});
+  const int64_t table = batch.head->table_size();
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    const float* cosine =
+        batch.phases == nullptr ? nullptr : batch.phases + 2 * table * r;
+    const bool finite = AllFinite(batch.src + r * batch.stride, batch.dim);
+    TurnInOrder(batch.head, cosine, cosine + table, batch.scale,
+                batch.scratch + r * batch.padded, batch.dim, batch.padded,
+                finite ? hn::Zero(d) : hn::Set(d, 1.0f),
+                batch.dst + r * batch.padded);
+  }
+}
+
+void EncodeRowsImpl(const RowBatch& batch) {
+  const HeadEncoder& head = *batch.head;
+  const std::vector<float>& basis =
+      batch.query ? head.query_basis() : head.key_basis();
+  if (!basis.empty() && batch.dim % kProductColumns == 0) {
+    return EncodeInBasis(batch, basis);
+  }
+  const int64_t table = head.table_size();
+  const int planes = batch.phases == nullptr ? -1 : head.half_split_planes();
+  for (int64_t r = 0; r < batch.rows; ++r) {
+    const float* src = batch.src + r * batch.stride;
+    float* dst = batch.dst + r * batch.padded;
+    const float* cosine =
+        batch.phases == nullptr ? nullptr : batch.phases + 2 * table * r;
+    if (planes >= 0) {
+      TurnHalves(batch, planes, src, cosine, dst);
+    } else {
+      EncodeRowImpl(&head, batch.query, cosine, cosine + table, batch.scale,
+                    src, batch.dim, batch.padded, batch.scratch, dst);
     }
   }
 }
@@ -395,15 +504,16 @@ uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
   return word;
 }
 
-HWY_EXPORT(PhaseRowImpl);
+HWY_EXPORT(PhaseRowsImpl);
 HWY_EXPORT(EncodeRowImpl);
 HWY_EXPORT(PackBlockImpl);
 HWY_EXPORT(EncodePlainRowsImpl);
+HWY_EXPORT(EncodeRowsImpl);
 HWY_EXPORT(AllFiniteImpl);
 
-void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
-              float* sine) {
-  HWY_DYNAMIC_DISPATCH(PhaseRowImpl)(head, points, cosine, sine);
+void PhaseRows(const HeadEncoder& head, const PhasePoint* points, int64_t rows,
+               float* phases) {
+  HWY_DYNAMIC_DISPATCH(PhaseRowsImpl)(head, points, rows, phases);
 }
 void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
                const float* sine, float scale, const float* src, int64_t dim,
@@ -415,6 +525,9 @@ void EncodePlainRows(const float* src, int64_t rows, int64_t dim,
                      int64_t padded, float scale, float* dst) {
   HWY_DYNAMIC_DISPATCH(EncodePlainRowsImpl)
   (src, rows, dim, padded, scale, dst);
+}
+void EncodeRows(const RowBatch& batch) {
+  HWY_DYNAMIC_DISPATCH(EncodeRowsImpl)(batch);
 }
 bool FiniteValues(const float* values, int64_t count) {
   return HWY_DYNAMIC_DISPATCH(AllFiniteImpl)(values, count);

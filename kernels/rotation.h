@@ -30,11 +30,12 @@ struct PhasePoint {
 uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
                      int entry);
 
-// cosine[p], sine[p] of plane p's phase, the sum over the head's sources, with
-// points[i] belonging to head.frequencies()[i]. [head.table_size()] floats
-// each, 64-byte aligned. Error <= kTrigError beyond that of the phase.
-void PhaseRow(const HeadEncoder& head, const PhasePoint* points, float* cosine,
-              float* sine);
+// Phase rows of `rows` rows: cosine[p], then sine[p] of plane p's phase, the
+// sum over the head's sources, with points[r * sources + i] belonging to row r
+// and head.frequencies()[i]. [rows, 2, head.table_size()] floats, 64-byte
+// aligned. Error <= kTrigError beyond that of the phase.
+void PhaseRows(const HeadEncoder& head, const PhasePoint* points, int64_t rows,
+               float* phases);
 
 // Row of q or k in encoded order: dst = scale * R (B^T src), with the change of
 // basis or order of the head (`query` chooses which), its channel scale, and
@@ -50,6 +51,21 @@ void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
 // floats each: dst [rows, padded] = scale * src.
 void EncodePlainRows(const float* src, int64_t rows, int64_t dim,
                      int64_t padded, float scale, float* dst);
+
+// EncodeRow of rows at a fixed stride, with phase rows that follow each other:
+// what only turns halves, or changes basis, is done for all rows at once.
+struct RowBatch {
+  const HeadEncoder* head = nullptr;  // not null
+  bool query = false;
+  const float* src = nullptr;  // [dim] at each `stride`; any alignment
+  int64_t stride = 0;
+  const float* phases = nullptr;  // [rows, 2, table_size]; null: no rotation
+  int64_t rows = 0, dim = 0, padded = 0;
+  float scale = 1;
+  float* scratch = nullptr;  // [rows, padded]
+  float* dst = nullptr;      // [rows, padded]
+};
+void EncodeRows(const RowBatch& batch);
 
 // Whether each of `count` floats is finite.
 bool FiniteValues(const float* values, int64_t count);

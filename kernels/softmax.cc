@@ -300,9 +300,9 @@ void ScaleRowsImpl(float* HWY_RESTRICT values, int rows, int64_t dim,
   }
 }
 
-float NormaliseRowImpl(const float* HWY_RESTRICT values, int64_t dim,
-                       const float* HWY_RESTRICT sums,
-                       float* HWY_RESTRICT out) {
+HWY_INLINE float Normalise(const float* HWY_RESTRICT values, int64_t dim,
+                           const float* HWY_RESTRICT sums,
+                           float* HWY_RESTRICT out) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
@@ -318,6 +318,23 @@ float NormaliseRowImpl(const float* HWY_RESTRICT values, int64_t dim,
   }
   for (; c < dim; ++c) out[c] = values[c] * inverse;
   return sum;
+}
+
+float NormaliseRowImpl(const float* values, int64_t dim, const float* sums,
+                       float* out) {
+  return Normalise(values, dim, sums, out);
+}
+
+bool NormaliseRowsImpl(const float* values, int rows, int64_t value_stride,
+                       int64_t dim, const float* sums, float* out,
+                       int64_t stride) {
+  bool all = true;
+  for (int r = 0; r < rows; ++r) {
+    const float sum = Normalise(values + r * value_stride, dim,
+                                sums + r * kSumLanes, out + r * stride);
+    all = all && sum > 0;
+  }
+  return all;
 }
 
 void WeightsFromLogitsImpl(const float* logits, int64_t count, float max,
@@ -351,6 +368,7 @@ HWY_EXPORT(AddWeightsImpl);
 HWY_EXPORT(SumLanesImpl);
 HWY_EXPORT(ScaleRowsImpl);
 HWY_EXPORT(NormaliseRowImpl);
+HWY_EXPORT(NormaliseRowsImpl);
 HWY_EXPORT(WeightsFromLogitsImpl);
 HWY_EXPORT(VectorTargetImpl);
 
@@ -368,6 +386,11 @@ float SumLanes(const float* lanes) {
 }
 void ScaleRows(float* values, int rows, int64_t dim, const float* factor) {
   HWY_DYNAMIC_DISPATCH(ScaleRowsImpl)(values, rows, dim, factor);
+}
+bool NormaliseRows(const float* values, int rows, int64_t value_stride,
+                   int64_t dim, const float* sums, float* out, int64_t stride) {
+  return HWY_DYNAMIC_DISPATCH(NormaliseRowsImpl)(values, rows, value_stride,
+                                                 dim, sums, out, stride);
 }
 float NormaliseRow(const float* values, int64_t dim, const float* sums,
                    float* out) {

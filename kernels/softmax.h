@@ -73,6 +73,11 @@ void ScaleRows(float* values, int rows, int64_t dim, const float* factor);
 float NormaliseRow(const float* values, int64_t dim, const float* sums,
                    float* out);
 
+// NormaliseRow of rows that follow each other in `values`, each into out + r *
+// stride. False when some sum is 0 or NaN.
+bool NormaliseRows(const float* values, int rows, int64_t value_stride,
+                   int64_t dim, const float* sums, float* out, int64_t stride);
+
 // weights[j] = exp(logits[j] - max) / sum, with the max and sum of
 // UpdateSoftmax: through one rounded lse, rows of large logits would not sum
 // to 1. -inf logits give 0. In place allowed.

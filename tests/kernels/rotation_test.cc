@@ -48,7 +48,7 @@ class Table {
     const int64_t stride = encoder.head(0).table_size();
     cosine = buffer_.Reserve(2 * stride);
     sine = cosine + stride;
-    PhaseRow(encoder.head(0), &point, cosine, sine);
+    PhaseRows(encoder.head(0), &point, 1, cosine);
   }
 
   AlignedBuffer buffer_;
@@ -74,7 +74,7 @@ void ExpectExactPhases(const Encoder& encoder, Ticks ticks) {
   }
 }
 
-TEST(PhaseRow, FollowsTheExactPhaseAtEveryInt64) {
+TEST(PhaseRows, FollowsTheExactPhaseAtEveryInt64) {
   testing::Random random(1);
   for (int planes : {1, 7, 8, 15, 16, 17, 32, 40}) {
     const auto encoder = RandomPlanes(planes, planes);
@@ -89,7 +89,7 @@ TEST(PhaseRow, FollowsTheExactPhaseAtEveryInt64) {
   }
 }
 
-TEST(PhaseRow, FollowsTheExactPhaseAtRealTicks) {
+TEST(PhaseRows, FollowsTheExactPhaseAtRealTicks) {
   testing::Random random(2);
   for (int planes : {1, 16, 17}) {
     const auto encoder = RandomPlanes(planes, planes);
@@ -100,7 +100,7 @@ TEST(PhaseRow, FollowsTheExactPhaseAtRealTicks) {
   }
 }
 
-TEST(PhaseRow, KeepsItsErrorAllRoundTheCircle) {
+TEST(PhaseRows, KeepsItsErrorAllRoundTheCircle) {
   // One tick is a 2^-16th of a turn.
   const auto encoder =
       Compile({RotationBlock{.frequencies = {2 * M_PI / 65536}}}, 2);
@@ -167,6 +167,66 @@ TEST(EncodeRow, WithoutAnEncoderItScales) {
         Encode(nullptr, nullptr, std::vector<float>(dim, 3), -2);
     for (int c = 0; c < dim; ++c) EXPECT_EQ(got[c], -6);
     for (size_t c = dim; c < got.size(); ++c) EXPECT_EQ(got[c], 0);
+  }
+}
+
+// Blocks of every way that rows go: halves, pairs, another order, a basis.
+std::vector<std::vector<Block>> BlocksOf(int dim) {
+  DenseMatrixBlock dense{.dim = dim};
+  testing::Random random(6);
+  for (int e = 0; e < dim * dim; ++e) {
+    dense.matrix.push_back(e % (dim + 1) == 0 ? -1 - e / (2.0 * dim * dim)
+                                              : 0.01 * random.Normal());
+  }
+  return {{RotaryBlock{.layout = PairLayout::kHalfSplit}},
+          {RotaryBlock{.rotary_dim = 4, .layout = PairLayout::kHalfSplit}},
+          {RotaryBlock{.layout = PairLayout::kInterleaved}},
+          {DecayBlock{.rates = {0.5}, .width = 2}, RotaryBlock{}},
+          {dense}};
+}
+
+TEST(EncodeRows, AreTheRowsOneByOneAtAnyStride) {
+  testing::Random random(4);
+  for (int dim : {4, 18, 32, 40, 64}) {
+    for (const std::vector<Block>& blocks : BlocksOf(dim)) {
+      const auto encoder = Compile(blocks, dim);
+      const HeadEncoder& head = encoder->head(0);
+      constexpr int kRows = 5;
+      const bool turns = head.table_size() > 0;
+      std::vector<PhasePoint> points;
+      for (int64_t r = 0; r < kRows; ++r) points.push_back({.ticks = 1000 * r});
+      AlignedBuffer phases, scratch, out;
+      const int64_t padded = PaddedDim(dim), stride = dim + 3;
+      phases.Reserve(2 * head.table_size() * kRows + 1);
+      if (turns) PhaseRows(head, points.data(), kRows, phases.data());
+      std::vector<float> src = random.Normals(kRows * stride);
+      src[3 * stride + dim - 1] = std::numeric_limits<float>::infinity();
+      EncodeRows({.head = &head,
+                  .query = true,
+                  .src = src.data(),
+                  .stride = stride,
+                  .phases = turns ? phases.data() : nullptr,
+                  .rows = kRows,
+                  .dim = dim,
+                  .padded = padded,
+                  .scale = 0.75f,
+                  .scratch = scratch.Reserve(kRows * padded),
+                  .dst = out.Reserve(kRows * padded)});
+      for (int64_t r = 0; r < kRows; ++r) {
+        const Table table(*encoder, points[r].ticks);
+        const auto row = src.begin() + r * stride;
+        const std::vector<float> expected = Encode(
+            encoder.get(), turns ? &table : nullptr, {row, row + dim}, 0.75f);
+        for (int64_t c = 0; c < padded; ++c) {
+          const float got = out.data()[r * padded + c];
+          if (r == 3) {
+            EXPECT_TRUE(std::isnan(got));
+          } else {
+            EXPECT_NEAR(got, expected[c], 3e-6) << "dim " << dim << ", " << c;
+          }
+        }
+      }
+    }
   }
 }
 
