@@ -23,6 +23,9 @@ struct LinearProgress::State {
   int64_t key = 0, query = 0;  // next ones, in the walk
   double decay_sum = 0;
   LinearSums sums;  // at key `key`, or at the start before any
+  // Sums over the future of a bidirectional head: over ones [group, Lq]; over
+  // values [group, Lq, Dv] where the output has 16 bits, else they wait there.
+  std::vector<float> future_ones, future;
 };
 
 struct LinearWorkspace::State {
@@ -33,9 +36,6 @@ struct LinearWorkspace::State {
   LinearChunk chunk;
   LinearTile tile;
   LinearNormaliser normaliser;
-  // Sums over the future of a bidirectional head: over ones [group, Lq]; over
-  // values [group, Lq, Dv] where the output has 16 bits, else they wait there.
-  std::vector<float> future_ones, future;
   std::vector<double> lags, late_lags;  // of a step
 };
 
@@ -44,10 +44,12 @@ namespace {
 // One pass over one head.
 class Pass {
  public:
-  Pass(const LinearPlan& plan, int64_t head, LinearWorkspace::State& work,
-       const LinearBuffers& out, const std::atomic<bool>* cancelled)
+  Pass(const LinearPlan& plan, int64_t head, LinearProgress::State& progress,
+       LinearWorkspace::State& work, const LinearBuffers& out,
+       const std::atomic<bool>* cancelled)
       : plan_(plan),
         problem_(plan.problem().attention),
+        progress_(progress),
         work_(work),
         out_(out),
         cancelled_(cancelled),
@@ -61,7 +63,7 @@ class Pass {
     }
   }
 
-  absl::Status Forward(LinearProgress::State& progress);
+  absl::Status Forward();
   absl::Status Backward();
 
  private:
@@ -88,6 +90,7 @@ class Pass {
 
   const LinearPlan& plan_;
   const AttentionProblem& problem_;
+  LinearProgress::State& progress_;
   LinearWorkspace::State& work_;
   const LinearBuffers& out_;
   const std::atomic<bool>* cancelled_;
@@ -173,8 +176,8 @@ void Pass::AddFuture(int64_t head, int64_t row, float* sums) {
       (head - kv_head_ * group_) * problem_.query.shape().rows + row;
   float* future = problem_.output_dtype == DType::kF32
                       ? out_.output.data() + OutputIndex(head, row) * channels
-                      : work_.future.data() + place * channels;
-  float& ones = work_.future_ones[place];
+                      : progress_.future.data() + place * channels;
+  float& ones = progress_.future_ones[place];
   if (work_.walk.backward()) {
     std::copy_n(sums, channels, future);
     ones = plan_.ones() ? sums[channels] : 0;
@@ -350,7 +353,8 @@ absl::Status Pass::Segment(LinearProgress::State& progress, int64_t last_key) {
   return absl::OkStatus();
 }
 
-absl::Status Pass::Forward(LinearProgress::State& progress) {
+absl::Status Pass::Forward() {
+  LinearProgress::State& progress = progress_;
   Select(false);
   const LinearStateShape& shape = plan_.state_shape();
   if (!progress.started && shape.decay_sum && work_.walk.has_start()) {
@@ -374,12 +378,12 @@ absl::Status Pass::Forward(LinearProgress::State& progress) {
 absl::Status Pass::Backward() {
   Select(true);
   const Shape4& q = problem_.query.shape();
-  work_.future_ones.resize(group_ * q.rows);
+  progress_.future_ones.resize(group_ * q.rows);
   if (problem_.output_dtype != DType::kF32) {
-    work_.future.resize(group_ * q.rows * plan_.state_shape().value_dim);
+    progress_.future.resize(group_ * q.rows * plan_.state_shape().value_dim);
   }
-  LinearProgress::State progress;
-  return Segment(progress, std::numeric_limits<int64_t>::max());
+  LinearProgress::State backward;
+  return Segment(backward, std::numeric_limits<int64_t>::max());
 }
 
 }  // namespace
@@ -439,11 +443,11 @@ absl::Status RunLinearSegment(const LinearPlan& plan, int64_t head,
                               const LinearBuffers& out,
                               const std::atomic<bool>* cancelled) {
   const FlushDenormals flush;
-  Pass pass(plan, head, workspace.state(), out, cancelled);
+  Pass pass(plan, head, progress.state(), workspace.state(), out, cancelled);
   if (plan.problem().options.bidirectional) {
     if (absl::Status status = pass.Backward(); !status.ok()) return status;
   }
-  return pass.Forward(progress.state());
+  return pass.Forward();
 }
 
 void FillEmptyLinearRows(const LinearPlan& plan, const LinearBuffers& out) {

@@ -122,26 +122,28 @@ absl::StatusOr<LinearPlan> LinearPlan::Make(const LinearProblem& problem) {
   return plan;
 }
 
-int64_t LinearPlan::sums_bytes() const {
-  return heads() * PaddedDim(state_shape_.dim) * width_ *
-         static_cast<int64_t>(sizeof(double) + sizeof(float));
+int64_t LinearPlan::progress_bytes() const {
+  const Shape4& q = problem_.attention.query.shape();
+  int64_t bytes = PaddedDim(state_shape_.dim) * width_ *
+                  static_cast<int64_t>(sizeof(double) + sizeof(float));
+  if (problem_.options.bidirectional) {
+    const bool in_place = problem_.attention.output_dtype == DType::kF32;
+    const int64_t rows = q.heads / state_shape_.kv_heads * q.rows;
+    bytes += rows * (1 + (in_place ? 0 : state_shape_.value_dim)) *
+             static_cast<int64_t>(sizeof(float));
+  }
+  return bytes;
 }
 
 int64_t LinearPlan::workspace_bytes() const {
   const int64_t dim = PaddedDim(state_shape_.dim);
-  const Shape4& q = problem_.attention.query.shape();
-  const int64_t group = q.heads / state_shape_.kv_heads;
   // Keys encoded, packed, moved and moved late; values; phases of keys and of
   // queries; the sum over the chunk. Queries by row and by column, logits and
   // answers. Two raw rows, and late queries and keys of a run.
-  int64_t floats = kLinearChunk * (4 * dim + width_ + 2 * dim) + dim * width_ +
-                   kMaxTileRows * (2 * dim + kLinearChunk + width_) +
-                   (4 + 2 * kLateBlock) * dim;
-  if (problem_.options.bidirectional) {
-    const bool in_place = problem_.attention.output_dtype == DType::kF32;
-    floats += group * q.rows * (1 + (in_place ? 0 : state_shape_.value_dim));
-  }
-  return static_cast<int64_t>(sizeof(float)) * floats;
+  return static_cast<int64_t>(sizeof(float)) *
+         (kLinearChunk * (4 * dim + width_ + 2 * dim) + dim * width_ +
+          kMaxTileRows * (2 * dim + kLinearChunk + width_) +
+          (4 + 2 * kLateBlock) * dim);
 }
 
 }  // namespace attnd

@@ -36,10 +36,10 @@ class LinearPlan {
   // Matrix-product operations of all heads.
   int64_t flops() const { return flops_; }
   int64_t output_elements() const { return rows_->output_elements(); }
-  // Running sums of all heads, which exist while the plan runs, bytes.
-  int64_t sums_bytes() const;
-  // Scratch one worker needs, bytes; grows with the length only where
-  // bidirectional sums wait for their other half.
+  // A LinearProgress from a head's first segment to its last, bytes: running
+  // sums, and what waits for the second pass of a bidirectional head.
+  int64_t progress_bytes() const;
+  // Scratch one worker needs, bytes.
   int64_t workspace_bytes() const;
 
   // Columns of a value row with a column of ones behind it where a normaliser

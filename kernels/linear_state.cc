@@ -210,34 +210,53 @@ absl::Status CheckLinearState(const LinearState& state) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<LinearState> MergeLinearStates(const Encoder* encoder,
-                                              const LinearState& a,
-                                              const LinearState& b) {
-  if (!(a.shape == b.shape)) {
-    return absl::InvalidArgumentError(
-        "linear.merge_states: the states differ in shape or kind");
+absl::StatusOr<LinearState> MergedReferences(
+    absl::Span<const LinearState* const> states) {
+  const LinearStateShape& shape = states[0]->shape;
+  for (const LinearState* state : states) {
+    if (!(state->shape == shape)) {
+      return absl::InvalidArgumentError(
+          "linear.merge_states: the states differ in shape or kind");
+    }
+    if (absl::Status s = CheckLinearState(*state); !s.ok()) return s;
   }
-  if (a.shape.held) {
+  if (shape.held && states.size() > 1) {
     return absl::InvalidArgumentError(
         "linear.merge_states: under zero-order hold and trapezoid a segment's "
         "first key depends on the segment before it; carry the state from "
         "piece to piece instead");
   }
-  for (const LinearState* state : {&a, &b}) {
-    if (absl::Status s = CheckLinearState(*state); !s.ok()) return s;
-  }
-  LinearState merged = LinearState::Zero(a.shape);
-  for (int64_t item = 0; item < a.shape.items; ++item) {
-    const bool b_later =
-        b.keys[item] > 0 && (a.keys[item] == 0 || Before(a, b, item));
-    CopyReference(b_later ? b : a, item, merged);
-    merged.keys[item] = a.keys[item] + b.keys[item];
-    for (const LinearState* state : {&a, &b}) {
+  LinearState merged = LinearState::Zero(shape);
+  for (int64_t item = 0; item < shape.items; ++item) {
+    for (const LinearState* state : states) {
       if (state->keys[item] == 0) continue;
-      for (int64_t g = 0; g < a.shape.kv_heads; ++g) {
-        AddHead(encoder, *state, item, g, merged);
+      if (merged.keys[item] == 0 || Before(merged, *state, item)) {
+        CopyReference(*state, item, merged);
       }
+      merged.keys[item] += state->keys[item];
     }
+  }
+  return merged;
+}
+
+void MergeLinearHead(const Encoder* encoder,
+                     absl::Span<const LinearState* const> states, int64_t head,
+                     LinearState& merged) {
+  const int64_t item = head / merged.shape.kv_heads;
+  for (const LinearState* state : states) {
+    if (state->keys[item] == 0) continue;
+    AddHead(encoder, *state, item, head % merged.shape.kv_heads, merged);
+  }
+}
+
+absl::StatusOr<LinearState> MergeLinearStates(const Encoder* encoder,
+                                              const LinearState& a,
+                                              const LinearState& b) {
+  const LinearState* const both[] = {&a, &b};
+  absl::StatusOr<LinearState> merged = MergedReferences(both);
+  if (!merged.ok()) return merged;
+  for (int64_t head = 0; head < merged->shape.heads(); ++head) {
+    MergeLinearHead(encoder, both, head, *merged);
   }
   return merged;
 }

@@ -62,6 +62,18 @@ void CopyReference(const LinearState& from, int64_t item, LinearState& to);
 // or a key count is negative.
 absl::Status CheckLinearState(const LinearState& state);
 
+// Keys and references of the state that holds the keys of all `states`, at the
+// latest reference of each item; its sums are zero. INVALID_ARGUMENT as
+// MergeLinearStates. At least one state.
+absl::StatusOr<LinearState> MergedReferences(
+    absl::Span<const LinearState* const> states);
+
+// Adds the sums of one head (item * Hkv + kv head) of all `states` to what
+// MergedReferences made of them. Heads may be added on different threads.
+void MergeLinearHead(const Encoder* encoder,
+                     absl::Span<const LinearState* const> states, int64_t head,
+                     LinearState& merged);
+
 // The state of both sets of keys, at the later reference of each item:
 // associative and commutative. The shapes must be equal and without held keys,
 // whose worth depends on the neighbouring segment: INVALID_ARGUMENT. `encoder`

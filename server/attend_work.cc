@@ -11,10 +11,27 @@
 namespace attnd::server {
 namespace {
 
+// Of the linear kind, chunks of 64 rows.
+Work LinearWork(const RequestSizes& sizes, int64_t bytes) {
+  const double rows = static_cast<double>(sizes.batch) *
+                      static_cast<double>(sizes.query_heads * sizes.queries +
+                                          sizes.kv_heads * sizes.keys);
+  const double columns = static_cast<double>(sizes.dim + sizes.value_dim);
+  return {
+      .flops = rows * (64 * columns + 2 * static_cast<double>(sizes.dim) *
+                                          static_cast<double>(sizes.value_dim)),
+      .bytes = static_cast<double>(bytes),
+      .units = 1,
+      .elements = rows * (kLinearRowElements + columns)};
+}
+
 // Of a request that is refused before it has a plan: as if every query saw
 // every key, or half of them under causality.
 Work WorkWithoutPlan(const v1::AttendRequest& request,
                      const RequestSizes& sizes, int64_t bytes) {
+  if (request.kind() == v1::ATTENTION_KIND_LINEAR) {
+    return LinearWork(sizes, bytes);
+  }
   const double visible = request.mask().causal() == v1::CAUSALITY_UNSPECIFIED ||
                                  request.mask().causal() == v1::CAUSALITY_NONE
                              ? 1
@@ -180,7 +197,7 @@ int64_t AttendWork::flops() const {
 }
 
 Work AttendWork::PlannedWork(int64_t bytes) const {
-  return linear_ != nullptr ? WorkOf(linear_->plan(), bytes)
+  return linear_ != nullptr ? linear_->PredictedWork(bytes)
                             : WorkOf(*plan_, bytes);
 }
 

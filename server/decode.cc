@@ -112,13 +112,30 @@ int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
   return length - std::count(begin, begin + length, '\0');
 }
 
-// Running sums of the linear kind and its states, in double: what comes, what
-// runs, what goes.
-int64_t SumsBytes(const RequestSizes& sizes) {
-  const double bytes = 32.0 *
-                       static_cast<double>(sizes.batch * sizes.kv_heads) *
-                       static_cast<double>(sizes.dim + 16) *
-                       static_cast<double>(sizes.value_dim + 16);
+// States of the linear kind that come and go, and what its heads hold while
+// they are computed.
+int64_t LinearBytes(const RequestSizes& sizes, const DecodedLinear& linear,
+                    int64_t items, DType output_dtype) {
+  // More workers than a machine has, each with a head of its own.
+  constexpr double kHeadsAtOnce = 256;
+  const double heads =
+      static_cast<double>(items) * static_cast<double>(sizes.kv_heads);
+  // Padded, with a column for the normaliser.
+  const double sums = static_cast<double>(sizes.dim + 16) *
+                      static_cast<double>(sizes.value_dim + 16);
+  const auto states =
+      static_cast<double>(linear.parts.size() + (linear.initial ? 1 : 0) +
+                          (linear.return_state ? 1 : 0));
+  double bytes = 8 * heads * sums * states + 64 * heads +
+                 12 * std::min(heads, kHeadsAtOnce) * sums;
+  if (linear.options.bidirectional) {
+    const auto rows = static_cast<double>(sizes.batch * sizes.query_heads) *
+                      static_cast<double>(sizes.queries);
+    bytes += 4 * rows *
+             (output_dtype == DType::kF32
+                  ? 1
+                  : 1 + static_cast<double>(sizes.value_dim));
+  }
   return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
 }
 
@@ -470,7 +487,12 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   DecodeMask();
   if (absl::Status status = DecodeLinear(); !status.ok()) return status;
   out_.plan_bytes = PlanBytes(request_, out_.sizes, out_.problem.outputs);
-  if (out_.linear) out_.plan_bytes += SumsBytes(out_.sizes);
+  if (out_.linear) {
+    const int64_t offsets = request_.mask().query_offsets_size();
+    out_.plan_bytes += LinearBytes(out_.sizes, *out_.linear,
+                                   offsets > 0 ? offsets - 1 : out_.sizes.batch,
+                                   out_.problem.output_dtype);
+  }
   return std::move(out_);
 }
 

@@ -30,7 +30,7 @@ void EstimateCall::Begin() {
 }
 
 absl::Status EstimateCall::Answer(Compiling compiling) {
-  const auto decoded =
+  auto decoded =
       Decode(request_, DecodeContextOf(*arrival_.settings, compiling),
              Payload::kAbsent);
   if (!decoded.ok()) return decoded.status();
@@ -56,9 +56,8 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
   if (decoded->linear) {
     const auto run = LinearRun::Make(*decoded);
     if (!run.ok()) return run.status();
-    const LinearPlan& plan = (*run)->plan();
-    work = WorkOf(plan, bytes);
-    reply_.set_state_bytes(LinearStateBytes(plan.state_shape()));
+    work = (*run)->PredictedWork(bytes);
+    reply_.set_state_bytes(LinearStateBytes((*run)->plan().state_shape()));
   } else {
     const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
     if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);

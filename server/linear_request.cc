@@ -73,7 +73,41 @@ void CheckMask(const v1::AttendRequest& request, Violations& violations) {
   }
 }
 
+// The states of a request, or their references alone if there are several.
+void ReadStates(const v1::LinearOptions& wire, const LinearStateShape& shape,
+                Violations& violations, DecodedLinear& out) {
+  const auto read = [&](const v1::LinearState& state,
+                        const std::string& field) {
+    out.parts.push_back(
+        ReadLinearState(state, shape, out.state_hash, field, violations));
+  };
+  if (wire.has_initial_state()) {
+    read(wire.initial_state(), "linear.initial_state");
+  }
+  for (int i = 0; i < wire.merge_states_size() && violations.empty(); ++i) {
+    read(wire.merge_states(i), absl::StrCat("linear.merge_states[", i, "]"));
+  }
+  if (out.parts.empty() || !violations.empty()) return;
+  if (out.parts.size() == 1) {
+    out.initial = std::move(out.parts[0]);
+    out.parts.clear();
+    return;
+  }
+  auto merged = MergedReferences(PartsOf(out));
+  if (!merged.ok()) {
+    violations.AddStatus(merged.status(), "", "linear.merge_states");
+    return;
+  }
+  out.initial = *std::move(merged);
+}
+
 }  // namespace
+
+std::vector<const LinearState*> PartsOf(const DecodedLinear& linear) {
+  std::vector<const LinearState*> parts;
+  for (const LinearState& part : linear.parts) parts.push_back(&part);
+  return parts;
+}
 
 DecodedLinear ReadLinear(const v1::AttendRequest& request,
                          const AttentionProblem& problem,
@@ -91,31 +125,10 @@ DecodedLinear ReadLinear(const v1::AttendRequest& request,
   const LinearStateShape shape = StateShapeOf(LinearProblemOf(problem, out));
   if (out.return_state) out.reply_bytes = LinearStateBytes(shape);
   if (payload == Payload::kAbsent) return out;
-  if (wire.has_initial_state()) {
-    out.initial = ReadLinearState(wire.initial_state(), shape, out.state_hash,
-                                  "linear.initial_state", violations);
-  }
-  for (int i = 0; i < wire.merge_states_size(); ++i) {
-    LinearState state = ReadLinearState(
-        wire.merge_states(i), shape, out.state_hash,
-        absl::StrCat("linear.merge_states[", i, "]"), violations);
-    if (!violations.empty()) break;
-    if (!request.has_key_time()) {
-      violations.Add("linear.merge_states",
-                     "segments without times have no common clock to merge on");
-      break;
-    }
-    if (!out.initial) {
-      out.initial = std::move(state);
-      continue;
-    }
-    auto merged = MergeLinearStates(problem.encoder.get(), *out.initial, state);
-    if (merged.ok()) {
-      out.initial = *std::move(merged);
-    } else {
-      violations.AddStatus(merged.status(), "", "linear.merge_states");
-      break;
-    }
+  ReadStates(wire, shape, violations, out);
+  if (wire.merge_states_size() > 0 && !request.has_key_time()) {
+    violations.Add("linear.merge_states",
+                   "segments without times have no common clock to merge on");
   }
   return out;
 }

@@ -4,6 +4,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "attnd/v1/attention.pb.h"
 #include "kernels/linear_problem.h"
@@ -14,7 +15,10 @@ namespace attnd::server {
 
 struct DecodedLinear {
   LinearOptions options;
-  std::optional<LinearState> initial;  // all states of the request, merged
+  // The state before the first row. Of several states its sums are zero: they
+  // are those of `parts`, which workers add head by head (MergeLinearHead).
+  std::optional<LinearState> initial;
+  std::vector<LinearState> parts;
   bool return_state = false;
   TickRatio gap_ratio;
   // Of everything that two pieces of a stream must have in common.
@@ -30,6 +34,9 @@ DecodedLinear ReadLinear(const v1::AttendRequest& request,
                          const AttentionProblem& problem,
                          const std::string& encoding_hash, Payload payload,
                          Violations& violations);
+
+// Pointers to its parts, for the calls that merge them.
+std::vector<const LinearState*> PartsOf(const DecodedLinear& linear);
 
 // The problem to plan; borrows from both.
 LinearProblem LinearProblemOf(const AttentionProblem& problem,

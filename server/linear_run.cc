@@ -35,7 +35,7 @@ int64_t SegmentQueue::Done(int64_t head) {
 }
 
 absl::StatusOr<std::unique_ptr<LinearRun>> LinearRun::Make(
-    const DecodedRequest& decoded) {
+    DecodedRequest& decoded) {
   absl::StatusOr<LinearPlan> plan =
       LinearPlan::Make(LinearProblemOf(decoded.problem, *decoded.linear));
   if (!plan.ok()) return FromPlan(plan.status(), decoded.problem);
@@ -43,18 +43,26 @@ absl::StatusOr<std::unique_ptr<LinearRun>> LinearRun::Make(
       new LinearRun(*std::move(plan), *decoded.linear));
 }
 
-LinearRun::LinearRun(LinearPlan plan, const DecodedLinear& linear)
+LinearRun::LinearRun(LinearPlan plan, DecodedLinear& linear)
     : plan_(std::move(plan)),
       linear_(linear),
       queue_(plan_.heads(), plan_.segments()) {}
 
 void LinearRun::Start(const OutputBuffers& buffers) {
-  progress_ = std::vector<LinearProgress>(plan_.heads());
+  heads_ = std::vector<Head>(plan_.heads());
   if (linear_.return_state) state_ = StartState(plan_);
   buffers_ = {.output = buffers.output,
               .halves = buffers.halves,
               .state = linear_.return_state ? &state_ : nullptr};
   FillEmptyLinearRows(plan_, buffers_);
+}
+
+// Heads that nobody computes hold no sums, whatever their number.
+void LinearRun::Begin(int64_t head) {
+  heads_[head].progress = std::make_unique<LinearProgress>();
+  if (linear_.parts.empty()) return;
+  MergeLinearHead(plan_.problem().attention.encoder.get(), PartsOf(linear_),
+                  head, *linear_.initial);
 }
 
 absl::Status LinearRun::Run(Workspace& workspace,
@@ -63,12 +71,21 @@ absl::Status LinearRun::Run(Workspace& workspace,
   if (!linear.ok()) return linear.status();
   int64_t head = queue_.Take();
   while (head >= 0) {
-    absl::Status status = RunLinearSegment(plan_, head, progress_[head],
-                                           **linear, buffers_, &stop);
+    Head& its = heads_[head];
+    if (its.segments == 0) Begin(head);
+    absl::Status status =
+        RunLinearSegment(plan_, head, *its.progress, **linear, buffers_, &stop);
     if (!status.ok()) return status;
+    if (++its.segments == plan_.segments()) its.progress.reset();
     head = queue_.Done(head);
   }
   return absl::OkStatus();
+}
+
+Work LinearRun::PredictedWork(int64_t bytes) const {
+  Work work = WorkOf(plan_, bytes);
+  work.elements += MergedElements(plan_, linear_.parts.size());
+  return work;
 }
 
 void LinearRun::WriteState(v1::AttendResponse& reply) const {

@@ -19,6 +19,7 @@
 #include "attnd/v1/attention.pb.h"
 #include "kernels/attention.h"
 #include "kernels/linear.h"
+#include "server/cost_model.h"
 #include "server/decode.h"
 
 namespace attnd::server {
@@ -41,11 +42,14 @@ class SegmentQueue {
 
 class LinearRun {
  public:
-  // A refusal of the plan is worded by FromPlan.
+  // A refusal of the plan is worded by FromPlan. Borrows the request, whose
+  // initial state gets its sums while heads run.
   static absl::StatusOr<std::unique_ptr<LinearRun>> Make(
-      const DecodedRequest& decoded);
+      DecodedRequest& decoded);
 
   const LinearPlan& plan() const { return plan_; }
+  // Of the plan and of merging states; request and reply hold `bytes`.
+  Work PredictedWork(int64_t bytes) const;
   int64_t units() const { return plan_.heads() * plan_.segments(); }
 
   // Before any unit: memory of the sums, rows that belong to no unit.
@@ -56,12 +60,19 @@ class LinearRun {
   void WriteState(v1::AttendResponse& reply) const;
 
  private:
-  LinearRun(LinearPlan plan, const DecodedLinear& linear);
+  // From a head's first segment to its last.
+  struct Head {
+    std::unique_ptr<LinearProgress> progress;
+    int64_t segments = 0;  // done
+  };
+
+  LinearRun(LinearPlan plan, DecodedLinear& linear);
+  void Begin(int64_t head);
 
   LinearPlan plan_;
-  const DecodedLinear& linear_;
+  DecodedLinear& linear_;
   SegmentQueue queue_;
-  std::vector<LinearProgress> progress_;
+  std::vector<Head> heads_;
   LinearState state_;
   LinearBuffers buffers_;
 };

@@ -54,6 +54,7 @@ CostModel Paced(const CostModel& costs, double pace) {
   rates.seconds_per_pair *= pace;
   rates.seconds_per_byte *= pace;
   rates.seconds_per_unit *= pace;
+  rates.seconds_per_element *= pace;
   return CostModel(rates);
 }
 

@@ -12,9 +12,12 @@ TEST(CostModel, AddsUpItsTerms) {
   const CostModel model({.seconds_per_flop = 1,
                          .seconds_per_pair = 10,
                          .seconds_per_byte = 100,
-                         .seconds_per_unit = 1000});
-  EXPECT_EQ(model.Predict({.flops = 1, .pairs = 2, .bytes = 3, .units = 4}),
-            4321);
+                         .seconds_per_unit = 1000,
+                         .seconds_per_element = 10000});
+  EXPECT_EQ(
+      model.Predict(
+          {.flops = 1, .pairs = 2, .bytes = 3, .units = 4, .elements = 5}),
+      54321);
 }
 
 TEST(CostModel, CalibratesToSomethingSane) {
@@ -26,6 +29,7 @@ TEST(CostModel, CalibratesToSomethingSane) {
   EXPECT_GE(model->rates().seconds_per_pair, 0);
   EXPECT_GE(model->rates().seconds_per_byte, 0);
   EXPECT_GT(model->rates().seconds_per_unit, 0);
+  EXPECT_GT(model->rates().seconds_per_element, 0);
   EXPECT_GT(model->flops_per_second(), 1e7);
   EXPECT_LT(model->flops_per_second(), 1e13);
 }

@@ -86,9 +86,11 @@ TEST(PacedCosts, EveryPredictionIsTheFactorTimesTheOther) {
   const CostModel plain({.seconds_per_flop = 1e-11,
                          .seconds_per_pair = 3e-10,
                          .seconds_per_byte = 2e-10,
-                         .seconds_per_unit = 5e-6});
+                         .seconds_per_unit = 5e-6,
+                         .seconds_per_element = 1e-9});
   const CostModel paced = Paced(plain, 8);
-  const Work work = {.flops = 7e8, .pairs = 3e5, .bytes = 2e6, .units = 11};
+  const Work work = {
+      .flops = 7e8, .pairs = 3e5, .bytes = 2e6, .units = 11, .elements = 5e4};
   EXPECT_DOUBLE_EQ(paced.Predict(work), 8 * plain.Predict(work));
   EXPECT_DOUBLE_EQ(8 * paced.flops_per_second(), plain.flops_per_second());
 }
