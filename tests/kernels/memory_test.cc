@@ -5,6 +5,7 @@
 #include <sys/resource.h>
 
 #include <atomic>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <memory>
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "kernels/attention.h"
+#include "kernels/linear.h"
 #include "kernels/plan.h"
 #include "tests/kernels/problem_builder.h"
 
@@ -180,6 +182,62 @@ TEST(Memory, AWorkerNeedsLittleMoreThanTheKeysAtLength65536) {
   ASSERT_TRUE(workspace.ok());
   ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
   EXPECT_LE(peak_bytes - before, (8 << 20) + 4 * kLength * 2 * kWide);
+}
+
+// What running a head of the linear kind takes at most at once, beside the
+// plan.
+int64_t LinearPeak(int64_t rows, bool bidirectional, int64_t* predicted) {
+  ProblemSpec spec = LongProblem();
+  spec.queries = spec.keys = rows;
+  spec.dim = spec.value_dim = 64;
+  spec.query_ticks.resize(rows);
+  std::iota(spec.query_ticks.begin(), spec.query_ticks.end(), 0);
+  spec.key_ticks = spec.query_ticks;
+  // Turns, decays that grow over a chunk, and decays that may not.
+  DampedRotationBlock block;
+  for (int p = 0; p < 32; ++p) {
+    block.frequencies.push_back(1.0 / (1 + p));
+    block.rates.push_back(1e-4 * std::pow(1e5, p / 31.0));
+  }
+  spec.encoding->blocks = {block};
+  spec.encoding->biases.clear();
+  spec.encoding->absolute_lag = bidirectional;
+  Random random(5);
+  spec.Fill(random);
+  const auto owned = OwnedProblem::Build(spec);
+  EXPECT_TRUE(owned.ok()) << owned.status();
+  LinearProblem problem;
+  problem.attention = owned->problem();
+  problem.options.bidirectional = bidirectional;
+  const auto plan = LinearPlan::Make(problem);
+  EXPECT_TRUE(plan.ok()) << plan.status();
+  std::vector<float> output(plan->output_elements());
+  const auto workspace = LinearWorkspace::Create();
+  EXPECT_TRUE(workspace.ok());
+  *predicted = plan->workspace_bytes() + plan->progress_bytes();
+  peak_bytes = live_bytes.load();
+  const int64_t before = live_bytes;
+  EXPECT_TRUE(RunLinear(*plan, **workspace,
+                        {.output = absl::MakeSpan(output), .halves = {}})
+                  .ok());
+  return peak_bytes - before;
+}
+
+TEST(Memory, TheLinearKindHoldsAChunkAndItsSumsWhateverTheLength) {
+  int64_t predicted = 0;
+  const int64_t shorter = LinearPeak(5000, false, &predicted);
+  const int64_t longer =
+      LinearPeak(kSanitized ? 10'000 : 100'000, false, &predicted);
+  EXPECT_LE(longer, shorter + 1024);
+  // The tables of the encoding and the objects of oneDNN that are ours.
+  constexpr int64_t kFixed = 64 << 10;
+  EXPECT_LE(longer, predicted + kFixed);
+  // 64 rows of D and Dv a few times, D x Dv three times.
+  EXPECT_LE(predicted, 4 * (64 * 20 * 128 + 4 * 64 * 80));
+  // One number a row waits for the second pass.
+  const int64_t both = LinearPeak(10'000, true, &predicted);
+  EXPECT_LE(both, predicted + kFixed);
+  EXPECT_LE(both, longer + 4 * 10'000 + kFixed);
 }
 
 TEST(Memory, RunningAgainAllocatesNothing) {
