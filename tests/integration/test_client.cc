@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <limits>
 #include <thread>
 
 #include "attnd/v1/attention.grpc.pb.h"
@@ -187,8 +188,8 @@ struct TestClient::Parts {
   Parts(const std::string& address,
         const std::shared_ptr<grpc::ChannelCredentials>& credentials) {
     grpc::ChannelArguments arguments;
-    arguments.SetMaxReceiveMessageSize(256 << 20);
-    arguments.SetMaxSendMessageSize(256 << 20);
+    arguments.SetMaxReceiveMessageSize(std::numeric_limits<int>::max());
+    arguments.SetMaxSendMessageSize(std::numeric_limits<int>::max());
     arguments.SetInt(GRPC_ARG_ENABLE_RETRIES, 0);
     arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
     // The name in the test certificates.

@@ -85,7 +85,7 @@ constexpr double kNoDeadline = -1;
 
 class TestClient {
  public:
-  // Messages of up to 256 MiB both ways; retries are off, so that every
+  // Messages of up to 2 GiB both ways; retries are off, so that every
   // refusal is seen.
   explicit TestClient(const std::string& address);
   // Over TLS, PEM; without a certificate of its own if the last two are empty.
