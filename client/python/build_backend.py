@@ -100,14 +100,17 @@ def build_wheel(
 def build_sdist(directory: str, config_settings: Any = None) -> str:
     """A source distribution from which a wheel can be built anywhere."""
     _stage()
-    carried = [HERE / "proto", HERE / "VERSION"]
+    protos, version = HERE / "proto", HERE / "VERSION"
+    if protos.is_dir():  # this is one already
+        return build_meta.build_sdist(directory, config_settings)
     try:
-        shutil.copytree(_protos(), carried[0], ignore=_no_foreign_files)
-        carried[1].write_text(_version())
+        # MANIFEST.in names what setuptools would leave out.
+        shutil.copytree(_protos(), protos, ignore=_no_foreign_files)
+        version.write_text(_version())
         return build_meta.build_sdist(directory, config_settings)
     finally:
-        shutil.rmtree(carried[0])
-        carried[1].unlink()
+        shutil.rmtree(protos)
+        version.unlink()
 
 
 def _no_foreign_files(folder: str, names: List[str]) -> List[str]:

@@ -10,17 +10,63 @@ import pytest
 PROJECT = Path(__file__).resolve().parents[3] / "client" / "python"
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory):
-    """Built with what is installed: no network."""
-    folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "pip", "wheel", "-q", "--no-build-isolation"]
-        + ["--no-deps", "--no-index", "-w", folder, PROJECT],
-        check=True,
-    )
+# With what is installed: no network.
+OFFLINE = ["--no-build-isolation", "--no-deps", "--no-index", "-q"]
+
+
+def pip(*arguments):
+    subprocess.run([sys.executable, "-m", "pip", *arguments, *OFFLINE], check=True)
+
+
+def wheel_of(source, folder):
+    pip("wheel", "-w", folder, source)
     (built,) = folder.glob("attnd-*.whl")
     return built
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return wheel_of(PROJECT, tmp_path_factory.mktemp("wheel"))
+
+
+def contents(wheel):
+    with zipfile.ZipFile(wheel) as archive:
+        return {
+            name: archive.read(name)
+            for name in archive.namelist()
+            if ".dist-info/" not in name
+        }
+
+
+def test_a_source_distribution_stands_alone(wheel, tmp_path):
+    program = "import sys, build_backend; print(build_backend.build_sdist(sys.argv[1]))"
+    subprocess.run([sys.executable, "-c", program, tmp_path], cwd=PROJECT, check=True)
+    (source,) = tmp_path.glob("attnd-*.tar.gz")
+    # Unpacked, away from the repository.
+    built = wheel_of(source, tmp_path)
+    assert built.name == wheel.name
+    assert contents(built) == contents(wheel)
+    assert not (PROJECT / "proto").exists() and not (PROJECT / "VERSION").exists()
+
+
+def test_pip_installs_it_and_it_calls_a_server(server, tmp_path):
+    pip("install", "--target", tmp_path, PROJECT)
+    program = f"""
+import numpy as np
+import attnd
+q = np.ones((3, 2), np.float32)
+with attnd.Client({server.target!r}) as client:
+    print(attnd.__file__, client.attend(q, q, q).output.tolist())
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={"PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    found = str(tmp_path / "attnd" / "__init__.py")
+    assert done.stdout == f"{found} {[[1.0, 1.0]] * 3}\n"
 
 
 def in_wheel(wheel, folder, program):
