@@ -1,16 +1,21 @@
 """Clients in other processes and threads: fork, spawn, pickle."""
 
 import multiprocessing
+import os
 import pickle
 import threading
+import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
 import attnd
+from attnd import forking
 
 Q = np.arange(8, dtype=np.float32).reshape(4, 2)
+# After which a child hangs, and is not just kept waiting by other processes.
+SECONDS = 240
 
 
 def attend(client):
@@ -22,7 +27,7 @@ def test_a_used_client_works_in_child_processes_and_still_here(client, method):
     expected = attend(client)
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(2, mp_context=context) as pool:
-        for output in pool.map(attend, [client] * 6, timeout=60):
+        for output in pool.map(attend, [client] * 6, timeout=SECONDS):
             np.testing.assert_array_equal(output, expected)
     np.testing.assert_array_equal(attend(client), expected)
 
@@ -50,7 +55,7 @@ def test_forks_while_other_threads_call(client):
                 child = context.Process(target=_attend_into, args=(there, client))
                 child.start()
                 there.close()
-                assert here.poll(60), "a forked child hangs"
+                assert here.poll(SECONDS), "a forked child hangs"
                 np.testing.assert_array_equal(here.recv(), expected)
                 child.join()
                 assert child.exitcode == 0
@@ -58,6 +63,22 @@ def test_forks_while_other_threads_call(client):
             stop.set()
         for done in calling:
             done.result()
+
+
+def test_a_fork_waits_until_the_threads_of_grpc_sleep(client, monkeypatch):
+    attend(client)
+    assert forking._grpc_threads(), "gRPC calls its threads otherwise now"
+    awake_until = time.monotonic() + 0.3
+
+    def threads():
+        return {"one": "R" if time.monotonic() < awake_until else "S"}
+
+    monkeypatch.setattr(forking, "_grpc_threads", threads)
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert time.monotonic() >= awake_until + forking.QUIET_SECONDS
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_pickled_clients_keep_their_settings():

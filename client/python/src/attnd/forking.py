@@ -1,21 +1,40 @@
 """What lets a process fork while it has clients.
 
-gRPC starts afresh in a forked child if no thread of the parent was inside it, and
-hangs the child, or breaks the parent's connections, if one was. So calls pass a
-gate: a fork lets no new call begin and waits for those under way. One that lasts
-longer than FORK_WAIT_SECONDS is not waited for; its thread then sleeps outside of
-gRPC, where the fork finds it safe in nearly all cases.
+gRPC starts afresh in a forked child if no thread of the parent was inside it. If one
+was, it hangs the child or the fork itself, or breaks the parent's connections. So
+
+  - calls pass a gate: a fork lets no new call begin and waits for those under way;
+  - gRPC's own threads must have slept for a moment: a call leaves work behind that
+    they may not have begun where processors are busy.
+
+A call that lasts longer than FORK_WAIT_SECONDS is not waited for; its thread then
+sleeps outside of gRPC, where the fork finds it safe in nearly all cases.
 """
 
 from __future__ import annotations
 
+import glob
 import os
 import threading
+import time
 import weakref
 from contextlib import contextmanager
-from typing import Any, Iterator, List
+from typing import Any, Dict, Iterator, List
 
 FORK_WAIT_SECONDS = 5.0
+# How long gRPC's threads must have slept, and how often they are looked at.
+QUIET_SECONDS = 0.1
+LOOK_SECONDS = 0.001
+# Its names for them, as far as Linux keeps names.
+_GRPC_THREADS = (
+    "default-executo",
+    "event_engine",
+    "grpc_global_tim",
+    "grpc_shutdown",
+    "lifeguard",
+    "resolver-execut",
+    "timer_manager",
+)
 
 
 class _Gate:
@@ -46,12 +65,40 @@ class _Gate:
     def before_fork(self) -> None:
         self._changed.acquire()
         self._forking = True
+        give_up = time.monotonic() + FORK_WAIT_SECONDS
         self._changed.wait_for(lambda: self._calls == 0, FORK_WAIT_SECONDS)
+        _wait_for_grpc(give_up)
 
     def after_fork(self) -> None:
         self._forking = False
         self._changed.notify_all()
         self._changed.release()
+
+
+def _wait_for_grpc(give_up: float) -> None:
+    """Until the threads of gRPC have slept for a while, or `give_up`."""
+    since = now = time.monotonic()
+    states = _grpc_threads()
+    while states and now - since < QUIET_SECONDS and now < give_up:
+        time.sleep(LOOK_SECONDS)
+        now = time.monotonic()
+        before, states = states, _grpc_threads()
+        if states != before or set(states.values()) != {"S"}:
+            since = now
+
+
+def _grpc_threads() -> Dict[str, str]:
+    """States of gRPC's threads ("S": sleeping); nothing where there is no /proc."""
+    states = {}
+    for stat in glob.glob("/proc/self/task/*/stat"):
+        try:
+            with open(stat) as text:
+                name, _, rest = text.read().partition("(")[2].rpartition(") ")
+        except OSError:  # ended meanwhile
+            continue
+        if name in _GRPC_THREADS:
+            states[stat] = rest[0]
+    return states
 
 
 gate = _Gate()
