@@ -75,8 +75,9 @@ if [ -n "$attnd" ]; then
   step "rendered configurations"
   python='import sys, yaml
 print(yaml.safe_load(open(sys.argv[1]))["data"]["attnd.yaml"])'
-  for name in defaults scaled; do
-    "$tools/python/bin/python" -c "$python" "$work/$name.config" >"$work/attnd.yaml"
+  for config in "$work"/*.config; do
+    name=$(basename "$config" .config)
+    "$tools/python/bin/python" -c "$python" "$config" >"$work/attnd.yaml"
     "$attnd" --check-config "$work/attnd.yaml" >/dev/null
     echo "$name: attnd accepts it"
   done

@@ -72,6 +72,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
       "limits" (dict "deadline_seconds" .Values.deadlineSeconds)
       "drain" (dict "delay_seconds" .Values.forgetSeconds "grace_seconds" .Values.deadlineSeconds)
       "encodings" .Values.encodings }}
+{{- if .Values.bearerToken.secretName }}
+{{- $_ := set $computed "security" (dict "bearer_token_file" (printf "/etc/attnd-token/%s" .Values.bearerToken.key)) }}
+{{- end }}
 {{- mergeOverwrite (deepCopy .Values.config) $computed | toYaml }}
 {{- end }}
 
