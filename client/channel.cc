@@ -44,6 +44,9 @@ grpc::ChannelArguments Arguments(const ClientOptions& options, ChannelUse use) {
   arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 10'000);
+  // A name is looked up when a connection ends; gRPC's own 30 s would keep new
+  // replicas waiting.
+  arguments.SetInt(GRPC_ARG_DNS_MIN_TIME_BETWEEN_RESOLUTIONS_MS, 5'000);
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, options.http_proxy ? 1 : 0);
   // A retry policy in DNS would break the promise of who retries and when.

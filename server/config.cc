@@ -165,6 +165,16 @@ void CompleteListeners(v1::ServerConfig& config, Violations& violations) {
   }
 }
 
+void CompleteTransport(v1::ServerConfig& config, Violations& violations) {
+  v1::Transport& transport = *config.mutable_transport();
+  const double age = transport.connection_age_seconds();
+  if (age == 0) transport.set_connection_age_seconds(20);
+  if (!(age >= 0 && age <= 1e6)) {
+    violations.Add("transport.connection_age_seconds",
+                   absl::StrCat(age, ", expected up to 1e6"));
+  }
+}
+
 void CompleteDrainAndLog(v1::ServerConfig& config, Violations& violations) {
   v1::Drain& drain = *config.mutable_drain();
   if (!drain.has_delay_seconds()) drain.set_delay_seconds(5);
@@ -268,6 +278,7 @@ absl::StatusOr<Config> ParseConfig(const std::string& text,
     out.set_workers(machine.DefaultWorkers());
   }
   CompleteLimits(machine, *out.mutable_limits(), violations);
+  CompleteTransport(out, violations);
   CompleteDrainAndLog(out, violations);
   CompleteTenants(*out.mutable_tenants(), violations);
   CheckSecurity(out, violations);

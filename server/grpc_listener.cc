@@ -19,7 +19,14 @@
 namespace attnd::server {
 namespace {
 
-void SetTransport(const v1::Limits& limits, grpc::ServerBuilder& builder) {
+// Milliseconds as gRPC takes them.
+int Milliseconds(double seconds) {
+  return static_cast<int>(std::min(1e3 * seconds, 2e9));
+}
+
+void SetTransport(const v1::ServerConfig& config,
+                  grpc::ServerBuilder& builder) {
+  const v1::Limits& limits = config.limits();
   const int message_bytes = static_cast<int>(limits.message_bytes());
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetMaxSendMessageSize(message_bytes);
@@ -31,12 +38,13 @@ void SetTransport(const v1::Limits& limits, grpc::ServerBuilder& builder) {
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, 60'000);
   builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 20'000);
-  // Clients behind a balancer of connections find new replicas after a while;
-  // what is in flight then may take as long as any request.
-  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_MS, 300'000);
+  // Clients that stay connected never look for new replicas; what is in flight
+  // when they are sent away may take as long as any request.
   builder.AddChannelArgument(
-      GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
-      static_cast<int>(std::min(1e3 * limits.deadline_seconds(), 2e9)));
+      GRPC_ARG_MAX_CONNECTION_AGE_MS,
+      Milliseconds(config.transport().connection_age_seconds()));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
+                             Milliseconds(limits.deadline_seconds()));
   // gRPC buffers whole messages before any code of ours sees them.
   grpc::ResourceQuota quota("attnd");
   quota.Resize(static_cast<size_t>(limits.receive_bytes()));
@@ -97,7 +105,7 @@ mode_t ModeOf(const v1::Listener& listener) {
 absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
                        GrpcListener& out) {
   grpc::ServerBuilder builder;
-  SetTransport(config.limits(), builder);
+  SetTransport(config, builder);
   builder.RegisterService(&service);
   out.connections =
       std::make_unique<ConnectionAcceptor>(config.limits().connections());
@@ -120,7 +128,7 @@ absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
 absl::Status ListenForHealth(const v1::ServerConfig& config,
                              GrpcListener& out) {
   grpc::ServerBuilder builder;
-  SetTransport(config.limits(), builder);
+  SetTransport(config, builder);
   out.health_connections =
       std::make_unique<ConnectionAcceptor>(kHealthConnections);
   for (int i = 0; i < config.listeners_size(); ++i) {

@@ -209,6 +209,7 @@ std::string FixedSection(const v1::ServerConfig& now,
   }
   if (a.workers() != b.workers()) return "workers";
   if (!same(a.admin(), b.admin())) return "admin";
+  if (!same(a.transport(), b.transport())) return "transport";
   if (!same(a.log(), b.log())) return "log";
   if (!same(a.limits(), b.limits())) {
     return "limits.message_bytes, receive_bytes, connections and "

@@ -50,6 +50,7 @@ TEST(Config, EmptyFileMeansAllDefaults) {
   EXPECT_EQ(c.limits().streams_per_connection(), 32);
   EXPECT_EQ(c.limits().deadline_seconds(), 300);
   EXPECT_EQ(c.limits().queue_requests(), 4096);
+  EXPECT_EQ(c.transport().connection_age_seconds(), 20);
   EXPECT_EQ(c.drain().delay_seconds(), 5);
   EXPECT_EQ(c.drain().grace_seconds(), 30);
   EXPECT_EQ(c.log().access_lines_per_second(), 100);
@@ -144,6 +145,8 @@ TEST(Config, LimitsAreChecked) {
   EXPECT_THAT(Faults("workers: -2"), HasSubstr("workers"));
   EXPECT_THAT(Faults("drain: {grace_seconds: -1}"),
               HasSubstr("drain.grace_seconds"));
+  EXPECT_THAT(Faults("transport: {connection_age_seconds: -1}"),
+              HasSubstr("transport.connection_age_seconds"));
 }
 
 TEST(Config, AddressesAreChecked) {

@@ -121,6 +121,9 @@ class Settings:
             ("grpc.http2.max_pings_without_data", 0),
             ("grpc.initial_reconnect_backoff_ms", 200),
             ("grpc.max_reconnect_backoff_ms", 2000),
+            # A name is looked up when a connection ends; gRPC's own 30 s would keep
+            # new replicas waiting.
+            ("grpc.dns_min_time_between_resolutions_ms", 5000),
             ("grpc.use_local_subchannel_pool", 1),
             ("grpc.enable_http_proxy", int(self.http_proxy)),
             # gRPC repeats a call that no server has seen while it still holds all
