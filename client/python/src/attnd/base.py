@@ -102,6 +102,9 @@ class Base:
         """Forgets connections, which are another process', without closing them."""
         raise NotImplementedError
 
+    def _disconnect(self) -> None:
+        """Closes connections before a fork, where that can be done."""
+
     def __getstate__(self) -> Settings:
         return self.settings
 

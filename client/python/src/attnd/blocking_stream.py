@@ -136,11 +136,12 @@ def _unordered(client: "Client", outbox: _Outbox) -> Iterator[Answer]:
         with outbox.changed:
             sender = ledger.new_sender()
             outbox.changed.notify_all()
-        connection = client._connected()
-        with gate.entry():
-            call = connection.attend_stream(
-                outbox.messages(sender), metadata=settings.call_metadata((), 0)
-            )
+        with gate.call():
+            connection = client._connected()
+            with gate.entry():
+                call = connection.attend_stream(
+                    outbox.messages(sender), metadata=settings.call_metadata((), 0)
+                )
         try:
             for message in call:
                 attempts = attempts_of(settings)

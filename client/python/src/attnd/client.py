@@ -24,7 +24,7 @@ from attnd import series as series_functions
 from attnd.blocking_stream import run_stream
 from attnd.channel import Settings
 from attnd.durations import Duration
-from attnd.forking import gate
+from attnd.forking import before_connecting, gate
 from attnd.errors import AttndError, Cancelled, DeadlineExceeded, NotServed, from_rpc
 from attnd.request import Request, request
 from attnd.result import Attention, attention
@@ -120,12 +120,21 @@ class Client(base.Base):
             with gate.entry():
                 connection.channel.close()
 
+    def _disconnect(self) -> None:
+        # Who holds the lock waits for the fork's end.
+        if self._lock.acquire(blocking=False):
+            connection, self._connection = self._connection, None
+            self._lock.release()
+            if connection is not None:
+                connection.channel.close()
+
     def _connected(self) -> _Connection:
         with self._lock:
             if self._closed:
                 raise RuntimeError(f"{self!r} is closed")
             if self._connection is None:
                 with gate.entry():
+                    before_connecting()
                     self._connection = _Connection(self.settings)
             return self._connection
 
@@ -202,9 +211,10 @@ class Client(base.Base):
             elif lost.is_set():
                 found.set()
 
-        channel = self._connected().channel
-        with gate.entry():
-            channel.subscribe(watch, try_to_connect=True)
+        with gate.call():
+            channel = self._connected().channel
+            with gate.entry():
+                channel.subscribe(watch, try_to_connect=True)
         found.wait(seconds)
         channel.unsubscribe(watch)
 

@@ -1,14 +1,19 @@
 """What lets a process fork while it has clients.
 
-gRPC starts afresh in a forked child if no thread of the parent was inside it. If one
-was, it hangs the child or the fork itself, or breaks the parent's connections. So
+gRPC starts afresh in a forked child if it was at rest in the parent. If it was not,
+it hangs the child or the fork itself, ends the child, or breaks the parent's
+connections. So
 
   - calls pass a gate: a fork lets no new call begin and waits for those under way;
-  - gRPC's own threads must have slept for a moment: a call leaves work behind that
-    they may not have begun where processors are busy.
+  - connections are closed, and made again by the next call, here as in the child: in
+    the child gRPC may be too slow in closing them, and then ends the process;
+  - one channel without connections stays, since gRPC prepares no fork without any;
+  - gRPC's own threads must have slept for a moment: calls leave work behind that they
+    may not have begun where processors are busy.
 
-A call that lasts longer than FORK_WAIT_SECONDS is not waited for; its thread then
-sleeps outside of gRPC, where the fork finds it safe in nearly all cases.
+A call that lasts longer than FORK_WAIT_SECONDS is not waited for, and connections
+stay; its thread then sleeps outside of gRPC, where the fork finds it safe in nearly
+all cases.
 """
 
 from __future__ import annotations
@@ -19,7 +24,9 @@ import threading
 import time
 import weakref
 from contextlib import contextmanager
-from typing import Any, Dict, Iterator, List
+from typing import Any, Dict, Iterator, List, Optional
+
+import grpc
 
 FORK_WAIT_SECONDS = 5.0
 # How long gRPC's threads must have slept, and how often they are looked at.
@@ -66,7 +73,9 @@ class _Gate:
         self._changed.acquire()
         self._forking = True
         give_up = time.monotonic() + FORK_WAIT_SECONDS
-        self._changed.wait_for(lambda: self._calls == 0, FORK_WAIT_SECONDS)
+        if self._changed.wait_for(lambda: self._calls == 0, FORK_WAIT_SECONDS):
+            for client in list(_clients):
+                client._disconnect()
         _wait_for_grpc(give_up)
 
     def after_fork(self) -> None:
@@ -107,14 +116,27 @@ _clients: "weakref.WeakSet[Any]" = weakref.WeakSet()
 _inherited: List[Any] = []
 
 
+_resting: Optional[grpc.Channel] = None
+
+
 def forget_in_children(client: Any) -> None:
     """Has a client start afresh in forked children."""
     _clients.add(client)
 
 
+def before_connecting() -> None:
+    """Inside of gate.entry()."""
+    global _resting
+    if _resting is None:
+        # Never asked to connect, it never does.
+        _resting = grpc.insecure_channel("unix:attnd-resting")
+
+
 def _in_child() -> None:
     # Locks may be held by threads that are not here.
-    global gate
+    global _resting
+    _inherited.append(_resting)
+    _resting = None
     gate.__init__()  # type: ignore[misc]
     for client in list(_clients):
         _inherited.append(client._connection)
