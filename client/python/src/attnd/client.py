@@ -94,8 +94,8 @@ class Client(base.Base):
     when the connection failed; an answer is returned once.
 
     Threads may share a client. Processes may too: it can be pickled, and after a
-    fork the child connects afresh by itself. Connections are made by the first
-    call.
+    fork parent and child connect afresh by themselves. Connections are made by the
+    first call.
     """
 
     def _forget(self) -> None:
