@@ -12,7 +12,7 @@ ItemRows RowsOf(const AttentionProblem& problem, int64_t item) {
 
 // `index` counts in the item.
 AbsoluteTime Place(const TimeAxis& axis, int64_t batch, int64_t row,
-                   int64_t index, int64_t position) {
+                   int64_t index, int64_t position, int coordinate) {
   AbsoluteTime time;
   time.index = index;
   switch (axis.kind()) {
@@ -21,11 +21,11 @@ AbsoluteTime Place(const TimeAxis& axis, int64_t batch, int64_t row,
       time.position = true;
       break;
     case TimeAxis::Kind::kTicks:
-      time.ticks = axis.Ticks(batch, row);
+      time.ticks = axis.Ticks(batch, row, coordinate);
       break;
     case TimeAxis::Kind::kReal:
       time.exact = false;
-      time.real = axis.Real(batch, row);
+      time.real = axis.Real(batch, row, coordinate);
       break;
   }
   return time;
@@ -34,18 +34,18 @@ AbsoluteTime Place(const TimeAxis& axis, int64_t batch, int64_t row,
 }  // namespace
 
 AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t item,
-                        int64_t row) {
+                        int64_t row, int coordinate) {
   const ItemRows rows = RowsOf(problem, item);
   const int64_t index = row - rows.first_query;
   return Place(problem.query_time, rows.batch, row, index,
-               rows.first_position() + index);
+               rows.first_position() + index, coordinate);
 }
 
 AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t item,
-                      int64_t row) {
+                      int64_t row, int coordinate) {
   const ItemRows rows = RowsOf(problem, item);
   const int64_t index = row - rows.first_key;
-  return Place(problem.key_time, rows.batch, row, index, index);
+  return Place(problem.key_time, rows.batch, row, index, index, coordinate);
 }
 
 absl::Status CheckAbsoluteRows(const AttentionProblem& problem,

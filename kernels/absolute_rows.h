@@ -10,12 +10,12 @@
 
 namespace attnd {
 
-// Time of a row of the tensors, which belongs to the item, as sent; without
-// times its position, as visibility.h counts them.
+// Time of a row of the tensors, which belongs to the item, as sent, along one
+// coordinate; without times its position, as visibility.h counts them.
 AbsoluteTime QueryPlace(const AttentionProblem& problem, int64_t item,
-                        int64_t row);
+                        int64_t row, int coordinate = 0);
 AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t item,
-                      int64_t row);
+                      int64_t row, int coordinate = 0);
 
 // INVALID_ARGUMENT when an absolute part is not defined at some valid row.
 absl::Status CheckAbsoluteRows(const AttentionProblem& problem,

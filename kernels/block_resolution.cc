@@ -197,6 +197,13 @@ class Resolver {
   absl::Status Lay(const LieReBlock& block) {
     absl::Status status = Reserve(block.dim);
     if (!status.ok()) return status;
+    if (block.dim == 2) {
+      // Turns of one plane commute.
+      SetTerms(block.generators.data(), block.coordinates,
+               builder_.AddPlanes(first_, {block.generators[0]},
+                                  PairLayout::kInterleaved, drive_)[0]);
+      return absl::OkStatus();
+    }
     FreeRotation free;
     for (int c = 0; c < block.dim; ++c) free.channels.push_back(first_ + c);
     size_t next = 0;

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernels/free_places.h"
+
 namespace attnd {
 namespace {
 
@@ -60,6 +62,19 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
     }
     if (encoder->hf_fp32_angles()) axis.kind = PhasePoint::Kind::kHf;
   }
+  const auto set_places = [&](int source) {
+    for (const bool query : {true, false}) {
+      Axis& axis = axes_[source];
+      (query ? axis.query : axis.key).places = PlacesAlong(
+          plan.problem(), *encoder, source, number, kv_head, item, query);
+    }
+  };
+  for (const FreeTurn& turn : head_->free_turns()) {
+    for (const int source : turn.sources) set_places(source);
+  }
+  for (int s = 0; s < sources(); ++s) {
+    if (axes_[s].kind == PhasePoint::Kind::kHf) set_places(s);
+  }
   points_.resize(head_->frequencies().size());
   shared_ = plan.shares_phases(number);
   if (!shared_ ||
@@ -72,8 +87,8 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   same_times_ = std::all_of(axes_.begin(), axes_.end(), [&](const Axis& axis) {
     return axis.SameTimes(item.query_rows, item.key_rows);
   });
-  query_table_.rows.Reserve(2 * head_->table_size() * item.query_rows);
-  key_table_.rows.Reserve(2 * head_->table_size() * item.key_rows);
+  query_table_.rows.Reserve(phase_floats() * item.query_rows);
+  key_table_.rows.Reserve(phase_floats() * item.key_rows);
   const auto blocks = [](int64_t rows) {
     return (rows + kPhaseRows - 1) / kPhaseRows;
   };
@@ -83,7 +98,9 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
 
 PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
   PhasePoint point{.kind = kind, .ticks = 0, .real = 0};
-  if (rows.ticks != nullptr) {
+  if (kind == PhasePoint::Kind::kHf) {
+    point.real = rows.places[i];
+  } else if (rows.ticks != nullptr) {
     point.ticks = rows.ticks[i];
     point.real = static_cast<double>(rows.ticks[i]) * unit;
   } else {
@@ -127,6 +144,21 @@ void DriveAxes::MakePhases(bool query, int64_t row, int64_t count,
                 many_points_.begin() + sources * r);
   }
   PhaseRows(*head_, many_points_.data(), count, phases);
+  for (int64_t r = 0; r < count; ++r) {
+    MakeMatrices(query, row + r,
+                 phases + phase_floats() * r + 2 * head_->table_size());
+  }
+}
+
+void DriveAxes::MakeMatrices(bool query, int64_t row, float* matrices) {
+  for (const FreeTurn& turn : head_->free_turns()) {
+    places_.clear();
+    for (const int source : turn.sources) {
+      const Axis& axis = axes_[source];
+      places_.push_back((query ? axis.query : axis.key).places[row]);
+    }
+    FreeTurnMatrix(turn, places_, matrices + turn.offset);
+  }
 }
 
 const float* DriveAxes::Phases(bool query, int64_t row, int64_t count) {

@@ -27,13 +27,14 @@ class DriveAxes {
   bool shared() const { return shared_; }
   // Floats of a phase row; 0 without an encoding.
   int64_t phase_floats() const {
-    return head_ == nullptr ? 0 : 2 * int64_t{head_->table_size()};
+    return head_ == nullptr ? 0 : head_->phase_floats();
   }
 
   int sources() const { return static_cast<int>(axes_.size()); }
 
   // Phase row of a query or key of the item's order (rotation.h): cosines
-  // [table_size], then sines. Valid until the next call.
+  // [table_size], then sines, then the matrices of free turns. Valid until the
+  // next call.
   const float* QueryPhases(int64_t i) { return Phases(true, i, 1); }
   const float* KeyPhases(int64_t j) { return Phases(false, j, 1); }
   // Those of `count` <= kPhaseRows rows that follow each other, one after the
@@ -87,6 +88,8 @@ class DriveAxes {
     const int64_t* ticks = nullptr;
     const double* real = nullptr;
     std::vector<double> own;  // of a clock
+    // In units from 0: of free turns and of float32 angles.
+    std::vector<double> places;
   };
   struct Axis {
     PhasePoint::Kind kind = PhasePoint::Kind::kTicks;
@@ -115,11 +118,13 @@ class DriveAxes {
   };
   const float* Phases(bool query, int64_t row, int64_t count);
   void MakePhases(bool query, int64_t row, int64_t count, float* phases);
+  void MakeMatrices(bool query, int64_t row, float* matrices);
   const PhasePoint* Points(bool query, int64_t row);
 
   const HeadEncoder* head_ = nullptr;
   std::vector<Axis> axes_;
   std::vector<PhasePoint> points_, many_points_;
+  std::vector<double> places_;
   std::vector<Origin> origin_;
   std::shared_ptr<const void> identity_;  // of the plan that the tables are of
   const ItemGeometry* item_ = nullptr;

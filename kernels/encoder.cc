@@ -75,6 +75,7 @@ class EncoderBuilder {
     AddChains();
     AddSmalls();
     AddPlanes();
+    AddFreeTurns();
     AddBasis();
     AddSpectrum();
     return std::move(head_);
@@ -244,6 +245,24 @@ class EncoderBuilder {
     it->turns[plane] = omega / (2 * M_PI);
   }
 
+  void AddFreeTurns() {
+    int floats = 0;
+    for (const FreeRotation& free : generator().free_rotations()) {
+      FreeTurn turn =
+          MakeFreeTurn(static_cast<int>(free.channels.size()), free.generators);
+      turn.first = position_[free.channels[0]];
+      turn.offset = floats;
+      for (const Drive& drive : free.drives) {
+        turn.sources.push_back(Source(drive));
+      }
+      floats += turn.size * turn.size;
+      head_.free_turns_.push_back(std::move(turn));
+    }
+    if (floats == 0) return;
+    head_.table_size_ = std::max(head_.table_size_, 16);
+    head_.matrix_floats_ = (floats + 15) / 16 * 16;
+  }
+
   // Planes with the chains that share their channels, then what is left.
   void AddSpectrum() {
     std::map<int, const Chain*> chain_of;  // by first channel
@@ -348,7 +367,8 @@ const HeadEncoder::ChainGroup& HeadEncoder::group_of(int chain) const {
 
 int HeadEncoder::half_split_planes() const {
   if (!order_.empty() || !query_basis_.empty() || !key_basis_.empty() ||
-      !scale_.empty() || pairwise() || plane_groups_.size() > 1) {
+      !scale_.empty() || pairwise() || !free_turns_.empty() ||
+      plane_groups_.size() > 1) {
     return -1;
   }
   if (plane_groups_.empty()) return 0;
@@ -361,7 +381,8 @@ int HeadEncoder::half_split_planes() const {
 
 bool HeadEncoder::identity() const {
   return order_.empty() && query_basis_.empty() && scale_.empty() &&
-         plane_groups_.empty() && !one_sided() && !pairwise();
+         plane_groups_.empty() && free_turns_.empty() && !one_sided() &&
+         !pairwise();
 }
 
 absl::Status EncoderBuilder::Compile(Encoder& encoder) {

@@ -16,6 +16,7 @@
 #include "kernels/cumulative_bias.h"
 #include "kernels/encoding_spec.h"
 #include "kernels/endpoint_bias.h"
+#include "kernels/free_turns.h"
 #include "kernels/generator.h"
 #include "kernels/lag_bias.h"
 
@@ -75,8 +76,13 @@ class HeadEncoder {
   // Planes (p, p + planes) that are all a row of this head turns, and nothing
   // else happens to it (0: none do); -1 where it is not that simple.
   int half_split_planes() const;
-  // Entries in a phase table: planes rounded up to 16.
+  // Entries in a phase table: planes rounded up to 16; some, too, where there
+  // are only free turns.
   int table_size() const { return table_size_; }
+  // Turns by places; their matrices stand behind the phases of a row.
+  const std::vector<FreeTurn>& free_turns() const { return free_turns_; }
+  // Floats of a phase row: cosines, sines, matrices; a multiple of 16.
+  int phase_floats() const { return 2 * table_size_ + matrix_floats_; }
   // Turn frequencies per tick of one source, [table_size] each half.
   struct Frequencies {
     int source = 0;
@@ -132,6 +138,8 @@ class HeadEncoder {
   std::vector<float> query_basis_, key_basis_, scale_;
   std::vector<PlaneGroup> plane_groups_;
   int table_size_ = 0;
+  std::vector<FreeTurn> free_turns_;
+  int matrix_floats_ = 0;
   std::vector<Frequencies> frequencies_;
   std::vector<ChainGroup> chain_groups_;
   std::vector<float> rates_, couplings_;

@@ -47,6 +47,10 @@ absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
   generator.sum_ = std::move(resolved->sum);
   generator.basis_ = std::move(resolved->basis);
   generator.basis_inverse_ = std::move(resolved->basis_inverse);
+  if (!basis.empty() && !generator.relative()) {
+    return Refuse("basis", "given",
+                  "none around blocks whose scores do not depend on lags alone");
+  }
   status = generator.FoldBasis(basis);
   if (!status.ok()) return status;
   return generator;

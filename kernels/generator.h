@@ -28,8 +28,8 @@ class Generator {
   // Resolves blocks at a head dimension. `length` is the number of valid keys
   // of the item, for the scalings that depend on it. INVALID_ARGUMENT if the
   // blocks need more than head_dim channels, a rotary block has an odd number
-  // of channels, an eigenvalue grows, or a dense block or basis is too ill
-  // conditioned (kMaxCondition).
+  // of channels, an eigenvalue grows, a dense block or basis is too ill
+  // conditioned (kMaxCondition), or a basis is around a free rotation.
   static absl::StatusOr<Generator> Make(const std::vector<Block>& blocks,
                                         int head_dim, double length = 0,
                                         const std::vector<double>& basis = {});

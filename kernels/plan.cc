@@ -15,6 +15,8 @@ constexpr int64_t kUnitFlops = 200'000'000;
 // What stays in a core's cache beside the tiles. Longer items compute their
 // phases for every head anew, which is little beside their products.
 constexpr int64_t kMaxSharedPhaseFloats = 128 * 1024;
+// A free turn costs far more than to read it from memory.
+constexpr int64_t kMaxSharedTurnFloats = 16 * 1024 * 1024;
 
 bool ItemsDiffer(const AttentionProblem& p) {
   return p.query_time.per_item() || p.key_time.per_item() ||
@@ -142,9 +144,25 @@ bool Plan::shares_phases(int64_t item) const {
     return false;
   }
   const ItemGeometry& geometry = this->item(item);
-  return 2 * encoder->head(0).table_size() *
-             (geometry.query_rows + geometry.key_rows) <=
-         kMaxSharedPhaseFloats;
+  const HeadEncoder& head = encoder->head(0);
+  return head.phase_floats() * (geometry.query_rows + geometry.key_rows) <=
+         (head.free_turns().empty() ? kMaxSharedPhaseFloats
+                                    : kMaxSharedTurnFloats);
+}
+
+double Plan::turn_flops() const {
+  double flops = 0;
+  for (int64_t n = 0; n < items(); ++n) {
+    const Encoder* encoder = this->encoder(n);
+    if (encoder == nullptr) continue;
+    const double rows =
+        static_cast<double>(item(n).query_rows + item(n).key_rows);
+    const int64_t heads = shares_phases(n) ? 1 : problem_.key.shape().heads;
+    for (int64_t h = 0; h < heads; ++h) {
+      flops += rows * FreeTurnFlops(encoder->head(h).free_turns());
+    }
+  }
+  return flops;
 }
 
 int64_t Plan::workspace_bytes() const {
@@ -155,7 +173,7 @@ int64_t Plan::workspace_bytes() const {
   for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
     keys = std::max(keys, items_[b].key_rows);
     if (!shares_phases(b)) continue;
-    const int64_t row = 2 * encoder(b)->head(0).table_size();
+    const int64_t row = encoder(b)->head(0).phase_floats();
     query_phases = std::max(query_phases, row * items_[b].query_rows);
     key_phases = std::max(key_phases, row * items_[b].key_rows);
   }

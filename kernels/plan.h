@@ -153,6 +153,8 @@ class Plan {
   bool bf16() const { return bf16_; }
   // Matrix-product operations of all units.
   int64_t flops() const { return flops_; }
+  // What free turns cost beside them, in the same operations.
+  double turn_flops() const;
   // Elements of each answer tensor.
   int64_t output_elements() const;
   int64_t lse_elements() const;

@@ -150,7 +150,7 @@ absl::StatusOr<EncodingSpec> AugmentedAlibi(const std::vector<double>& slopes,
   return spec;
 }
 
-absl::StatusOr<EncodingSpec> LieRe(int tile,
+absl::StatusOr<EncodingSpec> LieRe(int tile, int coordinates,
                                    const std::vector<double>& generators,
                                    int head_dim) {
   const std::string path = "preset.liere";
@@ -158,19 +158,25 @@ absl::StatusOr<EncodingSpec> LieRe(int tile,
     return Refuse(path + ".tile", tile,
                   absl::StrCat("at least 2, dividing head_dim ", head_dim));
   }
+  if (coordinates < 1) {
+    return Refuse(path + ".coordinates", coordinates, ">= 1");
+  }
   const size_t triangle = static_cast<size_t>(tile) * (tile - 1) / 2;
   const size_t tiles = head_dim / tile;
-  if (generators.empty() || generators.size() % (triangle * tiles) != 0) {
+  const size_t one = coordinates * triangle;
+  if (generators.size() != one && generators.size() != one * tiles) {
     return Refuse(path + ".generators",
                   absl::StrCat(generators.size(), " entries"),
-                  absl::StrCat("coordinates * ", tiles, " tiles * ", triangle));
+                  absl::StrCat(one, " (", coordinates, " coordinates * ",
+                               triangle, "), or that times ", tiles, " tiles"));
   }
-  const size_t coordinates = generators.size() / (triangle * tiles);
+  const size_t given = generators.size() / one;
   EncodingSpec spec;
   for (size_t i = 0; i < tiles; ++i) {
-    LieReBlock block{.dim = tile, .coordinates = static_cast<int>(coordinates)};
-    for (size_t a = 0; a < coordinates; ++a) {
-      const auto begin = generators.begin() + (a * tiles + i) * triangle;
+    LieReBlock block{.dim = tile, .coordinates = coordinates};
+    for (int a = 0; a < coordinates; ++a) {
+      const auto begin =
+          generators.begin() + (a * given + i % given) * triangle;
       block.generators.insert(block.generators.end(), begin, begin + triangle);
     }
     spec.blocks.push_back(std::move(block));

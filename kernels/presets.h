@@ -65,8 +65,9 @@ absl::StatusOr<EncodingSpec> AugmentedAlibi(const std::vector<double>& slopes,
 
 // LieRE: tiles of `tile` channels turned by exp(sum_a p_a A_a). `generators`
 // holds the strictly lower triangles of the skew A_a, row by row: [coordinates,
-// head_dim / tile, tile (tile - 1) / 2]. Relative with one coordinate only.
-absl::StatusOr<EncodingSpec> LieRe(int tile,
+// tiles, tile (tile - 1) / 2], tiles = 1 (for all) or head_dim / tile. Relative
+// with one coordinate, or with tiles of 2.
+absl::StatusOr<EncodingSpec> LieRe(int tile, int coordinates,
                                    const std::vector<double>& generators,
                                    int head_dim);
 

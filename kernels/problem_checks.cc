@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/absolute_rows.h"
+#include "kernels/free_places.h"
 #include "kernels/bias.h"
 #include "kernels/cumulative_bias.h"
 
@@ -435,6 +436,8 @@ absl::Status CheckItem(const Plan& plan, int64_t number) {
     absl::Status status = CheckDrives(problem, *encoder, item, batch);
     if (!status.ok()) return status;
     status = CheckAbsoluteRows(problem, *encoder, item, number);
+    if (!status.ok()) return status;
+    status = CheckFreePlaces(problem, *encoder, item, number);
     if (!status.ok()) return status;
     if (encoder->gate_weights().any()) {
       status = CheckGates(problem.gates, item, batch);

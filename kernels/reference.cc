@@ -79,7 +79,8 @@ double Temperature(const Encoder* encoder, const PairRules& rules, int64_t i) {
 
 // Scores of one query row against every key of its item.
 void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
-               int64_t item, int64_t i, const std::vector<HeadRow>& heads) {
+               int64_t item, int64_t i, const std::vector<HeadRow>& heads,
+               std::vector<reference::TurnCache>& turns) {
   const int64_t b = rules.batch();
   const Encoder* encoder = problem.item_encoders.empty()
                                ? problem.encoder.get()
@@ -88,7 +89,8 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
   const size_t group = heads.size() / problem.key.shape().heads;
   const double temperature = Temperature(encoder, rules, i);
   for (size_t g = 0; g < heads.size() / group; ++g) {
-    PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g));
+    PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g),
+                            &turns[g]);
     std::vector<double> moved, size;
     for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
       if (!rules.Sees(i, j)) continue;
@@ -208,6 +210,7 @@ absl::StatusOr<ReferenceAnswer> ReferenceAttention(
   for (int64_t item = 0; item < ItemCount(problem); ++item) {
     const PairRules rules(problem, item);
     const int64_t b = rules.batch();
+    std::vector<reference::TurnCache> turns(k.heads);
     for (int64_t i = 0; i < q.rows; ++i) {
       if (!rules.ValidQuery(i)) continue;
       std::vector<HeadRow> heads;
@@ -219,7 +222,7 @@ absl::StatusOr<ReferenceAnswer> ReferenceAttention(
                          answer.weights.data() + r * k.rows,
                          &answer.logit_size[r], &answer.value_size[r]});
       }
-      ScoreRows(problem, rules, item, i, heads);
+      ScoreRows(problem, rules, item, i, heads, turns);
       for (int64_t h = 0; h < q.heads; ++h) {
         AverageRow(problem, b, h, heads[h]);
       }

@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/absolute_rows.h"
+#include "kernels/matrix_exp.h"
+
 namespace attnd::reference {
 namespace {
 
@@ -21,15 +24,19 @@ double ClockValue(const TensorRef& clock, int64_t batch, int64_t head,
 
 PairGenerator::PairGenerator(const AttentionProblem& problem,
                              const Encoder* encoder, int64_t batch,
-                             int64_t kv_head)
-    : problem_(problem), encoder_(encoder), batch_(batch), kv_head_(kv_head) {
+                             int64_t kv_head, TurnCache* turns)
+    : problem_(problem),
+      encoder_(encoder),
+      batch_(batch),
+      kv_head_(kv_head),
+      turns_(turns) {
   if (encoder == nullptr) return;
   generator_ = &encoder->head(kv_head).generator();
   angles_.resize(generator_->planes().size());
-  planes_only_ = generator_->chains().empty() &&
-                 generator_->small_blocks().empty() &&
-                 generator_->basis().empty() &&
-                 generator_->channel_scale().empty() && !generator_->averaged();
+  planes_only_ =
+      generator_->chains().empty() && generator_->small_blocks().empty() &&
+      generator_->free_rotations().empty() && generator_->basis().empty() &&
+      generator_->channel_scale().empty() && !generator_->averaged();
 }
 
 double PairGenerator::LagOf(const Drive& drive) const {
@@ -75,6 +82,61 @@ void PairGenerator::Turn(const PairRules& rules, int64_t i, int64_t j) {
   if (planes_only_) return;
   matrix_ = generator_->Exp([this](const Drive& drive) { return LagOf(drive); },
                             angles_, encoder_->absolute_lag());
+  for (size_t f = 0; f < generator_->free_rotations().size(); ++f) {
+    PutFreeRotation(f);
+  }
+}
+
+double PairGenerator::PlaceOf(const Drive& drive, bool query) const {
+  if (drive.clock) {
+    return query ? ClockValue(problem_.query_clock, batch_, kv_head_, i_,
+                              drive.clock_channel)
+                 : ClockValue(problem_.key_clock, batch_, kv_head_, j_,
+                              drive.clock_channel);
+  }
+  const AbsoluteTime time =
+      query ? QueryPlace(problem_, rules_->item(), i_, drive.coordinate)
+            : KeyPlace(problem_, rules_->item(), j_, drive.coordinate);
+  return (time.exact ? static_cast<double>(time.ticks) : time.real) *
+         encoder_->RatioOf(drive).units_per_tick();
+}
+
+// exp(sum p_a A_a).
+std::vector<double> PairGenerator::TurnOf(const FreeRotation& free,
+                                          bool query) const {
+  const size_t n = free.channels.size();
+  std::vector<double> sum(n * n);
+  for (size_t a = 0; a < free.drives.size(); ++a) {
+    const double place = PlaceOf(free.drives[a], query);
+    for (size_t e = 0; e < n * n; ++e) {
+      sum[e] += place * free.generators[a * n * n + e];
+    }
+  }
+  return MatrixExp(sum, static_cast<int>(n), 1);
+}
+
+const std::vector<double>& PairGenerator::CachedTurn(size_t number,
+                                                     bool query) {
+  std::vector<double>& turn = (*turns_)[{query, query ? i_ : j_, number}];
+  if (turn.empty()) {
+    turn = TurnOf(generator_->free_rotations()[number], query);
+  }
+  return turn;
+}
+
+// R(p_q)^T R(p_k).
+void PairGenerator::PutFreeRotation(size_t number) {
+  const FreeRotation& free = generator_->free_rotations()[number];
+  const size_t n = free.channels.size(), dim = generator_->dim();
+  const std::vector<double>& query = CachedTurn(number, true);
+  const std::vector<double>& key = CachedTurn(number, false);
+  for (size_t r = 0; r < n; ++r) {
+    for (size_t c = 0; c < n; ++c) {
+      double entry = 0;
+      for (size_t k = 0; k < n; ++k) entry += query[k * n + r] * key[k * n + c];
+      matrix_[free.channels[r] * dim + free.channels[c]] = entry;
+    }
+  }
 }
 
 void PairGenerator::Apply(const std::vector<double>& key,

@@ -3,6 +3,8 @@
 #define ATTND_KERNELS_REFERENCE_ENCODING_H_
 
 #include <cstdint>
+#include <map>
+#include <tuple>
 #include <vector>
 
 #include "kernels/plan.h"
@@ -10,11 +12,16 @@
 
 namespace attnd::reference {
 
+// exp(sum p_a A_a) of rows: of query or key, of row, of free rotation.
+using TurnCache =
+    std::map<std::tuple<bool, int64_t, size_t>, std::vector<double>>;
+
 // A(D) of one pair and kv head, with phases reduced exactly.
 class PairGenerator {
  public:
+  // `turns`: of the same item and generator.
   PairGenerator(const AttentionProblem& problem, const Encoder* encoder,
-                int64_t batch, int64_t kv_head);
+                int64_t batch, int64_t kv_head, TurnCache* turns = nullptr);
 
   void Turn(const PairRules& rules, int64_t i, int64_t j);
   // moved = A k and size = |A| |k|.
@@ -24,6 +31,11 @@ class PairGenerator {
  private:
   double LagOf(const Drive& drive) const;
   double Angle(double omega, const Drive& drive) const;
+  // Where the pair's query or key stands, in units from 0.
+  double PlaceOf(const Drive& drive, bool query) const;
+  std::vector<double> TurnOf(const FreeRotation& free, bool query) const;
+  const std::vector<double>& CachedTurn(size_t number, bool query);
+  void PutFreeRotation(size_t number);
 
   const AttentionProblem& problem_;
   const Encoder* encoder_;
@@ -33,6 +45,7 @@ class PairGenerator {
   bool planes_only_ = true;
   std::vector<double> angles_;
   std::vector<double> matrix_;
+  TurnCache* turns_;
 };
 
 // Sum of an encoding's bias terms at one pair; `size` is what it counts in S.

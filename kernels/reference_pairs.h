@@ -39,6 +39,7 @@ class PairRules {
   PairRules(const AttentionProblem& problem, int64_t item)
       : problem_(problem),
         mask_(problem.mask),
+        item_(item),
         keys_(problem.key.shape().rows) {
     if (mask_.query_offsets.empty()) {
       batch_ = item;
@@ -63,6 +64,7 @@ class PairRules {
     }
   }
 
+  int64_t item() const { return item_; }
   int64_t batch() const { return batch_; }
   bool ValidQuery(int64_t i) const {
     return i >= first_query_ && i < first_query_ + nq_;
@@ -165,6 +167,7 @@ class PairRules {
 
   const AttentionProblem& problem_;
   const MaskSpec& mask_;
+  const int64_t item_;
   int64_t keys_, batch_ = 0, first_query_ = 0, first_key_ = 0, nq_, nk_;
   std::vector<int64_t> order_, place_;
 };

@@ -221,7 +221,7 @@ void PhaseRowsImpl(const HeadEncoder& head, const PhasePoint* points,
   const size_t sources = head.frequencies().size();
   const int64_t table = head.table_size();
   for (int64_t r = 0; r < rows; ++r) {
-    float* row = phases + 2 * table * r;
+    float* row = phases + int64_t{head.phase_floats()} * r;
     PhaseRow(head, points + sources * r, row, row + table);
   }
 }
@@ -327,6 +327,12 @@ HWY_INLINE void TurnInOrder(const HeadEncoder* head, const float* cosine,
       RotateInterleaved(c, s, group.planes, x);
     }
   }
+  HWY_ALIGN float turned[kMaxFreeTurn];
+  for (const FreeTurn& turn : head->free_turns()) {
+    ChangeBasis(sine + head->table_size() + turn.offset, dst + turn.first,
+                turn.size, turned);
+    std::copy(turned, turned + turn.size, dst + turn.first);
+  }
 }
 
 void EncodeRowImpl(const HeadEncoder* head, bool query, const float* cosine,
@@ -429,7 +435,9 @@ HWY_INLINE void EncodeInBasis(const RowBatch& batch,
   const int64_t table = batch.head->table_size();
   for (int64_t r = 0; r < batch.rows; ++r) {
     const float* cosine =
-        batch.phases == nullptr ? nullptr : batch.phases + 2 * table * r;
+        batch.phases == nullptr
+            ? nullptr
+            : batch.phases + int64_t{batch.head->phase_floats()} * r;
     const bool finite = AllFinite(batch.src + r * batch.stride, batch.dim);
     TurnInOrder(batch.head, cosine, cosine + table, batch.scale,
                 batch.scratch + r * batch.padded, batch.dim, batch.padded,
@@ -451,7 +459,9 @@ void EncodeRowsImpl(const RowBatch& batch) {
     const float* src = batch.src + r * batch.stride;
     float* dst = batch.dst + r * batch.padded;
     const float* cosine =
-        batch.phases == nullptr ? nullptr : batch.phases + 2 * table * r;
+        batch.phases == nullptr
+            ? nullptr
+            : batch.phases + int64_t{batch.head->phase_floats()} * r;
     if (planes >= 0) {
       TurnHalves(batch, planes, src, cosine, dst);
     } else {

@@ -22,7 +22,7 @@ struct PhasePoint {
   };
   Kind kind = Kind::kTicks;
   int64_t ticks = 0;
-  double real = 0;
+  double real = 0;  // kHf: in units, not rebased
 };
 
 // Upper 64 bits of the phase of the plane at `entry` of the phase table, summed
@@ -32,17 +32,19 @@ uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
 
 // Phase rows of `rows` rows: cosine[p], then sine[p] of plane p's phase, the
 // sum over the head's sources, with points[r * sources + i] belonging to row r
-// and head.frequencies()[i]. [rows, 2, head.table_size()] floats, 64-byte
-// aligned. Error <= kTrigError beyond that of the phase.
+// and head.frequencies()[i]. [rows, head.phase_floats()] floats, 64-byte
+// aligned, of which matrices of free turns are left as they are. Error <=
+// kTrigError beyond that of the phase.
 void PhaseRows(const HeadEncoder& head, const PhasePoint* points, int64_t rows,
                float* phases);
 
 // Row of q or k in encoded order: dst = scale * R (B^T src), with the change of
 // basis or order of the head (`query` chooses which), its channel scale, and
-// the rotation by a phase row (null: no rotation). Fills [dim, padded) with
-// zeros. A row with a non-finite element becomes all NaN, so that no product
-// can turn it into a finite logit. src [dim], dst [padded] and scratch [padded]
-// are 64-byte aligned and distinct. head may be null: identity.
+// the turns of a phase row (null: none), in which matrices of free turns follow
+// the sines. Fills [dim, padded) with zeros. A row with a non-finite element
+// becomes all NaN, so that no product can turn it into a finite logit. src
+// [dim], dst [padded] and scratch [padded] are 64-byte aligned and distinct.
+// head may be null: identity.
 void EncodeRow(const HeadEncoder* head, bool query, const float* cosine,
                const float* sine, float scale, const float* src, int64_t dim,
                int64_t padded, float* scratch, float* dst);
@@ -59,7 +61,7 @@ struct RowBatch {
   bool query = false;
   const float* src = nullptr;  // [dim] at each `stride`; any alignment
   int64_t stride = 0;
-  const float* phases = nullptr;  // [rows, 2, table_size]; null: no rotation
+  const float* phases = nullptr;  // [rows, phase_floats]; null: no rotation
   int64_t rows = 0, dim = 0, padded = 0;
   float scale = 1;
   float* scratch = nullptr;  // [rows, padded]

@@ -135,7 +135,7 @@ Work WorkOf(const Plan& plan, int64_t bytes) {
                                 problem.value.shape().cols);
   const double flops = static_cast<double>(plan.flops());
   // Native bf16 products run at about twice the rate.
-  return {.flops = plan.bf16() ? flops / 2 : flops,
+  return {.flops = (plan.bf16() ? flops / 2 : flops) + plan.turn_flops(),
           .pairs = flops / flops_per_pair,
           .bytes = static_cast<double>(bytes),
           .units = static_cast<double>(plan.units().size())};

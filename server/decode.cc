@@ -139,14 +139,6 @@ int64_t LinearBytes(const RequestSizes& sizes, const DecodedLinear& linear,
   return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
 }
 
-// False: LieRE with several axes, which the tile loop does not have.
-bool Relative(const Encoder& encoder) {
-  for (int64_t h = 0; h < encoder.sizes().kv_heads; ++h) {
-    if (!encoder.head(h).generator().relative()) return false;
-  }
-  return true;
-}
-
 class Decoder {
  public:
   Decoder(const v1::AttendRequest& request, const DecodeContext& context,
@@ -230,10 +222,6 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
     }
   }
   if (IsCompilingNeeded(encoder.status())) return encoder.status();
-  if (encoder.ok() && !Relative(**encoder)) {
-    violations_.AddUnserved(field);
-    return absl::OkStatus();
-  }
   if (!encoder.ok()) {
     violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
                                         "\" does not fit the request: ",

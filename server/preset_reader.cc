@@ -48,10 +48,12 @@ absl::StatusOr<EncodingSpec> Expand(const v1::Preset& preset,
                              preset.augmented_alibi().slopes().end()},
                             sizes.head_dim, sizes.kv_heads);
     case v1::Preset::kLiere:
-      return LieRe(preset.liere().tile(),
-                   {preset.liere().generators().begin(),
-                    preset.liere().generators().end()},
-                   sizes.head_dim);
+      return LieRe(
+          preset.liere().tile(),
+          preset.liere().has_coordinates() ? preset.liere().coordinates() : 1,
+          {preset.liere().generators().begin(),
+           preset.liere().generators().end()},
+          sizes.head_dim);
     case v1::Preset::KIND_NOT_SET:
       break;
   }

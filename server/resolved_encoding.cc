@@ -84,7 +84,9 @@ absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
     const Generator& generator = (*encoder)->head(g).generator();
     *out.add_generators() = ResolveGenerator(generator);
     bounded = bounded && generator.bounded();
-    relative = relative && generator.relative();
+    // Angles in float32 round places, not lags.
+    relative = relative && generator.relative() &&
+               (!spec->hf_fp32_angles || generator.planes().empty());
   }
   for (int head = 0; head < sizes.query_heads; ++head) {
     if ((*encoder)->has_linear_bias()) {

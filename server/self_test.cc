@@ -16,8 +16,9 @@
 namespace attnd::server {
 namespace {
 
-// Odd, to reach the tails of every loop.
-constexpr int64_t kRows = 67;
+// Odd, to reach the tails of every loop. Fewer where the reference multiplies
+// matrices for every pair.
+constexpr int64_t kRows = 67, kFreeRows = 19;
 
 template <typename T>
 absl::Span<const char> Bytes(const std::vector<T>& values) {
@@ -27,39 +28,42 @@ absl::Span<const char> Bytes(const std::vector<T>& values) {
 
 // Inputs of one problem; the same on every start.
 struct Inputs {
+  int64_t rows = kRows;
   std::vector<float> query, key, value, clock, gates;
   std::vector<int64_t> ticks;
 };
 
+// Times of this century, or near 0; `rows` of them.
 Inputs MakeInputs(const EncoderSizes& sizes, int coordinates,
-                  int clock_channels) {
+                  int clock_channels, int64_t rows, bool near_zero) {
   std::mt19937_64 random(20240601);
   std::normal_distribution<float> normal;
   std::exponential_distribution<double> gap(1.0);
   Inputs in;
-  in.query.resize(kRows * sizes.query_heads * sizes.head_dim);
-  in.key.resize(kRows * sizes.kv_heads * sizes.head_dim);
+  in.rows = rows;
+  in.query.resize(in.rows * sizes.query_heads * sizes.head_dim);
+  in.key.resize(in.rows * sizes.kv_heads * sizes.head_dim);
   in.value.resize(in.key.size());
   for (auto* values : {&in.query, &in.key, &in.value}) {
     for (float& x : *values) x = normal(random);
   }
   // Gaps of about one unit, in ticks of a thousandth of it.
-  std::vector<int64_t> t(coordinates, 1'700'000'000'000'000);
-  for (int64_t i = 0; i < kRows; ++i) {
+  std::vector<int64_t> t(coordinates, near_zero ? 0 : 1'700'000'000'000'000);
+  for (int64_t i = 0; i < in.rows; ++i) {
     for (int64_t& at : t) {
       in.ticks.push_back(at += static_cast<int64_t>(1000 * gap(random)));
     }
   }
   for (int h = 0; h < sizes.kv_heads; ++h) {
     std::vector<double> units(clock_channels, 0.0);
-    for (int64_t i = 0; i < kRows; ++i) {
+    for (int64_t i = 0; i < in.rows; ++i) {
       for (double& at : units) {
         in.clock.push_back(static_cast<float>(at));
         at += gap(random);
       }
     }
   }
-  in.gates.resize(kRows * sizes.query_heads);
+  in.gates.resize(in.rows * sizes.query_heads);
   for (float& gate : in.gates) gate = static_cast<float>(-0.1 * gap(random));
   return in;
 }
@@ -90,19 +94,19 @@ absl::StatusOr<AttentionProblem> MakeProblem(
                           int64_t cols) {
     return TensorRef::Make(
         Bytes(values), DType::kF32, Layout::kBHLD,
-        {.batch = 1, .heads = heads, .rows = kRows, .cols = cols});
+        {.batch = 1, .heads = heads, .rows = in.rows, .cols = cols});
   };
   set(tensor(in.query, sizes.query_heads, sizes.head_dim), problem.query);
   set(tensor(in.key, sizes.kv_heads, sizes.head_dim), problem.key);
   set(tensor(in.value, sizes.kv_heads, sizes.head_dim), problem.value);
-  set(TimeAxis::Make(TimeAxis::Kind::kTicks, Bytes(in.ticks), 1, kRows,
+  set(TimeAxis::Make(TimeAxis::Kind::kTicks, Bytes(in.ticks), 1, in.rows,
                      /*per_item=*/false,
-                     static_cast<int>(in.ticks.size() / kRows)),
+                     static_cast<int>(in.ticks.size() / in.rows)),
       problem.query_time);
   problem.key_time = problem.query_time;
   if (!in.clock.empty()) {
     const auto channels =
-        static_cast<int64_t>(in.clock.size()) / (kRows * sizes.kv_heads);
+        static_cast<int64_t>(in.clock.size()) / (in.rows * sizes.kv_heads);
     set(tensor(in.clock, sizes.kv_heads, channels), problem.query_clock);
     problem.key_clock = problem.query_clock;
   }
@@ -120,14 +124,14 @@ absl::Status TestOne(const NamedEncoding& encoding, Workspace& workspace) {
   const EncoderSizes sizes = NominalSizes(encoding.spec);
   const auto encoder = MakeEncoder(encoding, sizes);
   if (!encoder.ok()) return encoder.status();
-  // LieRE with several axes is listed, but not served.
-  if (*encoder != nullptr && !(*encoder)->head(0).generator().relative()) {
-    return absl::OkStatus();
-  }
-  const Inputs in = *encoder == nullptr
-                        ? MakeInputs(sizes, 1, 0)
-                        : MakeInputs(sizes, (*encoder)->coordinates(),
-                                     (*encoder)->clock_channels());
+  const Encoder* compiled = encoder->get();
+  const bool free =
+      compiled != nullptr && !compiled->head(0).generator().relative();
+  const Inputs in =
+      MakeInputs(sizes, compiled == nullptr ? 1 : compiled->coordinates(),
+                 compiled == nullptr ? 0 : compiled->clock_channels(),
+                 free ? kFreeRows : kRows,
+                 free || (compiled != nullptr && compiled->hf_fp32_angles()));
   const auto problem = MakeProblem(*encoder, sizes, in);
   if (!problem.ok()) return problem.status();
   const auto plan = Plan::Make(*problem);

@@ -1,6 +1,5 @@
 #include "client/resolved/pair.h"
 
-#include <algorithm>
 #include <cmath>
 
 namespace attnd::client::resolved {
@@ -26,22 +25,7 @@ PairLags::PairLags(const v1::ResolvedEncoding& encoding, const Times& times,
       query_clock_(query_clock),
       key_clock_(key_clock),
       hf_fp32_(encoding.definition().angle_precision() ==
-               v1::ANGLE_PRECISION_HF_FP32) {
-  if (!hf_fp32_) return;
-  for (int c = 0; c < times.coordinates(); ++c) {
-    std::vector<Lag> all;
-    for (int64_t i = 0; i < sequence.queries; ++i) {
-      all.push_back(times.Query(sequence, i, c));
-    }
-    for (int64_t j = 0; j < sequence.keys; ++j) {
-      all.push_back(times.Key(sequence, j, c));
-    }
-    earliest_.push_back(*std::min_element(
-        all.begin(), all.end(), [](const Lag& a, const Lag& b) {
-          return a.ticks < b.ticks || (a.ticks == b.ticks && a.real < b.real);
-        }));
-  }
-}
+               v1::ANGLE_PRECISION_HF_FP32) {}
 
 Lag PairLags::Between(int coordinate) const {
   return keys_ ? times_.KeyMinusKey(sequence_, i_, j_, coordinate)
@@ -57,19 +41,6 @@ double PairLags::Clock(bool query, const Drive& drive) const {
                        sequence_.first_key + (query ? i_ : j_), drive.index);
 }
 
-double PairLags::Elapsed(bool query, int coordinate) const {
-  const Lag lag = query && !keys_
-                      ? times_.Query(sequence_, i_, coordinate)
-                      : times_.Key(sequence_, query ? i_ : j_, coordinate);
-  const Lag& first = earliest_[coordinate];
-  Lag since = lag;
-  since.ticks -= first.ticks;
-  since.real =
-      times_.exact() ? static_cast<double>(since.ticks) : lag.real - first.real;
-  since.precise = {since.real, 0};
-  return units_.In(since, coordinate).high;
-}
-
 double PairLags::UnitsAlong(const Drive& drive) const {
   if (drive.clock) return Clock(true, drive) - Clock(false, drive);
   return units_.In(Between(drive.index), drive.index).high;
@@ -80,11 +51,11 @@ double PairLags::Angle(double frequency, const Drive& drive) const {
     return AngleOf(frequency, Clock(true, drive) - Clock(false, drive));
   }
   if (hf_fp32_) {
-    const auto angle = [&](bool query) {
-      return static_cast<float>(Elapsed(query, drive.index)) *
-             static_cast<float>(frequency);
+    const auto angle = [&](double position) {
+      return static_cast<float>(position) * static_cast<float>(frequency);
     };
-    return double{angle(true)} - double{angle(false)};
+    return double{angle(QueryPosition(drive))} -
+           double{angle(KeyPosition(drive))};
   }
   const DoubleDouble units = units_.In(Between(drive.index), drive.index);
   const DoubleDouble turns = DoubleDouble{frequency, 0} * units / kTwoPi;

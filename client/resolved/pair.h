@@ -54,15 +54,12 @@ class PairLags {
  private:
   Lag Between(int coordinate) const;
   double Clock(bool query, const Drive& drive) const;
-  // Units since the earliest valid row of the sequence.
-  double Elapsed(bool query, int coordinate) const;
 
   const Units units_;
   const Times& times_;
   const Sequence sequence_;
   const Array &query_clock_, &key_clock_;
   const bool hf_fp32_;
-  std::vector<Lag> earliest_;  // per coordinate, as sent
   int64_t kv_head_ = 0, i_ = 0, j_ = 0;
   bool keys_ = false;
 };

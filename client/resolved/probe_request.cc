@@ -12,6 +12,8 @@ namespace {
 
 constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr double kLongestGapNs = 8.64e15;
+// Of what turns by places.
+constexpr double kLongestFreeGap = 1e4;
 
 class Builder {
  public:
@@ -42,6 +44,7 @@ class Builder {
 
   void Look(const v1::ResolvedBlock& block) {
     const int size = block.channels_size();
+    free_ |= block.kind() == "liere";
     LookAtDrive(block, block.kind() == "liere"
                            ? block.matrix_size() / std::max(1, size * size)
                            : 1);
@@ -91,10 +94,13 @@ class Builder {
   v1::TimeAxis Times(int64_t rows, std::vector<double>& elapsed) {
     const bool positions = encoding_.unit_nanoseconds() == 0;
     const double unit = positions ? 1 : encoding_.unit_nanoseconds();
+    const bool near_zero = positions || free_;
+    const double longest =
+        free_ ? std::min(kLongestFreeGap * unit, kLongestGapNs) : kLongestGapNs;
     std::vector<int64_t> ticks;
     for (int64_t b = 0; b < probe_.batch; ++b) {
       std::vector<int64_t> at(coordinates_,
-                              (positions ? 0 : kEpochNs) + probe_.shift);
+                              (near_zero ? 0 : kEpochNs) + probe_.shift);
       const int64_t start = at[0];
       for (int64_t i = 0; i < rows; ++i) {
         elapsed.push_back(static_cast<double>(at[0] - start) / unit);
@@ -105,7 +111,7 @@ class Builder {
           const double gap =
               unit * probe_.shortest_gap * std::pow(ratio, random_.Uniform());
           const bool tie = random_.Below(8) == 0;
-          if (!tie) t += static_cast<int64_t>(std::min(gap, kLongestGapNs));
+          if (!tie) t += static_cast<int64_t>(std::min(gap, longest));
         }
       }
     }
@@ -122,6 +128,7 @@ class Builder {
   int coordinates_ = 1;
   int64_t channels_ = 0;
   bool gates_ = false;
+  bool free_ = false;
   const v1::Absolute* table_ = nullptr;
 };
 

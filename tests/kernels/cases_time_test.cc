@@ -121,6 +121,51 @@ TEST(Angles, BothPairLayoutsMatchAHandWrittenRotation) {
   }
 }
 
+// The parity mode rounds where models of that time did: float32(position) times
+// float32(frequency), each row on its own. At large positions it is off by what
+// that loses, which the exact phases are not.
+TEST(Angles, ParityModeRoundsPositionsFrequenciesAndAngles) {
+  for (const int64_t place :
+       {int64_t{5}, int64_t{4095}, int64_t{9'999'999}, int64_t{16'777'217}}) {
+    ProblemSpec spec;
+    spec.value_dim = 1;
+    spec.query = {1, 0.5f, -0.25f, 2};
+    spec.key = {0.75f, 1, 1, -0.5f};
+    spec.value = {1};
+    spec.encoding.emplace();
+    spec.encoding->blocks = {RotaryBlock{}};
+    spec.ratio = {.tick_ns = 1, .unit_ns = 1};
+    spec.kind = Kind::kTicks;
+    spec.query_ticks = {place + 3};
+    spec.key_ticks = {place};
+    const auto score = [&](auto angle) {
+      double sum = 0;
+      for (int j = 0; j < 2; ++j) {
+        const double w = std::pow(10000.0, -j / 2.0);
+        const double t = angle(place + 3, w), s = angle(place, w);
+        const double a = spec.query[j], b = spec.query[j + 2];
+        const double c = spec.key[j], d = spec.key[j + 2];
+        sum += (a * std::cos(t) - b * std::sin(t)) *
+                   (c * std::cos(s) - d * std::sin(s)) +
+               (a * std::sin(t) + b * std::cos(t)) *
+                   (c * std::sin(s) + d * std::cos(s));
+      }
+      return sum;
+    };
+    const double exact = score([](int64_t p, double w) {
+      return static_cast<double>(static_cast<long double>(p) * w);
+    });
+    const double rounded = score([](int64_t p, double w) {
+      return static_cast<float>(p) * static_cast<float>(w);
+    });
+    EXPECT_NEAR(RunSpec(spec).scores[0], exact, 2e-6) << place;
+    spec.encoding->hf_fp32_angles = true;
+    EXPECT_NEAR(RunSpec(spec).scores[0], rounded, 2e-6) << place;
+    if (place < 1'000'000) continue;
+    EXPECT_GT(std::abs(rounded - exact), 1e-3) << place;
+  }
+}
+
 TEST(Angles, NegativeTimesTurnLikeOthers) {
   EXPECT_NEAR(RopeScore(0, Kind::kTicks, -4, -5, DType::kF32), 0.540302, 1e-5);
 }

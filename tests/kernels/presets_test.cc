@@ -185,7 +185,7 @@ TEST(AugmentedAlibi, GivesTheBiasWithThePublishedSlopes) {
 TEST(LieRe, OneCoordinateIsRelative) {
   // Two tiles of 3.
   const std::vector<double> lower = {0.5, -1, 2, 0.25, 1, -0.75};
-  const auto spec = LieRe(3, lower, 6);
+  const auto spec = LieRe(3, 1, lower, 6);
   ASSERT_TRUE(spec.ok()) << spec.status();
   const Generator generator = Made(spec->blocks, 6);
   EXPECT_TRUE(generator.relative());
@@ -205,7 +205,7 @@ TEST(LieRe, OneCoordinateIsRelative) {
 
 TEST(LieRe, SeveralCoordinatesAreFlaggedNotRelative) {
   const std::vector<double> lower = {0.5, -1, 2, 0.25, 1, -0.75};
-  const auto spec = LieRe(3, lower, 3);
+  const auto spec = LieRe(3, 2, lower, 3);
   ASSERT_TRUE(spec.ok()) << spec.status();
   ASSERT_TRUE(Validate(*spec).ok());
   const Generator generator = Made(spec->blocks, 3);
@@ -224,8 +224,16 @@ TEST(LieRe, SeveralCoordinatesAreFlaggedNotRelative) {
   EXPECT_LE(Difference(a, Transpose(SeriesExp(sum, 3, 1), 3)), 1e-15);
   EXPECT_LE(Difference(Product(a, Transpose(a, 3), 3), testing::Identity(3)),
             1e-15);
-  EXPECT_FALSE(LieRe(3, {1, 2}, 3).ok());
-  EXPECT_FALSE(LieRe(4, lower, 6).ok());
+  EXPECT_FALSE(LieRe(3, 1, {1, 2}, 3).ok());
+  EXPECT_FALSE(LieRe(4, 1, lower, 6).ok());
+  EXPECT_FALSE(LieRe(3, 0, lower, 3).ok());
+  // One tile's generators, for all of them.
+  const auto alike = LieRe(3, 2, lower, 9);
+  ASSERT_TRUE(alike.ok()) << alike.status();
+  ASSERT_EQ(alike->blocks.size(), 3u);
+  for (const Block& block : alike->blocks) {
+    EXPECT_EQ(std::get<LieReBlock>(block.kind).generators, lower);
+  }
 }
 
 TEST(Presets, RefuseSizesThatDoNotFit) {

@@ -47,12 +47,12 @@ std::vector<float> Arranged(const std::vector<float>& values, Layout layout,
 
 absl::StatusOr<TimeAxis> Axis(TimeAxis::Kind kind,
                               const std::vector<char>& bytes, int64_t batch,
-                              int64_t rows) {
+                              int64_t rows, int coordinates) {
   if (kind == TimeAxis::Kind::kPositions) return TimeAxis();
-  const bool per_item =
-      batch > 1 && static_cast<int64_t>(bytes.size()) == 8 * batch * rows;
-  return TimeAxis::Make(kind, absl::MakeConstSpan(bytes), batch, rows,
-                        per_item);
+  const bool per_item = batch > 1 && static_cast<int64_t>(bytes.size()) ==
+                                         8 * batch * rows * coordinates;
+  return TimeAxis::Make(kind, absl::MakeConstSpan(bytes), batch, rows, per_item,
+                        coordinates);
 }
 
 absl::string_view KindText(TimeAxis::Kind kind) {
@@ -239,10 +239,11 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
   const bool real = spec.kind == TimeAxis::Kind::kReal;
   owned.query_time_ = real ? Bytes(spec.query_real) : Bytes(spec.query_ticks);
   owned.key_time_ = real ? Bytes(spec.key_real) : Bytes(spec.key_ticks);
-  auto query_time =
-      Axis(spec.kind, owned.query_time_, spec.batch, spec.queries);
+  auto query_time = Axis(spec.kind, owned.query_time_, spec.batch, spec.queries,
+                         spec.coordinates);
   if (!query_time.ok()) return query_time.status();
-  auto key_time = Axis(spec.kind, owned.key_time_, spec.batch, spec.keys);
+  auto key_time =
+      Axis(spec.kind, owned.key_time_, spec.batch, spec.keys, spec.coordinates);
   if (!key_time.ok()) return key_time.status();
   problem.query_time = *query_time;
   problem.key_time = *key_time;

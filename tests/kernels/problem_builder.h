@@ -61,8 +61,10 @@ struct ProblemSpec {
   DType output_dtype = DType::kF32;
   std::vector<float> query, key, value;
 
-  // Times per item when they hold batch rows, else shared.
+  // Times per item when they hold batch rows, else shared; coordinates next to
+  // each other.
   TimeAxis::Kind kind = TimeAxis::Kind::kPositions;
+  int coordinates = 1;
   std::vector<int64_t> query_ticks, key_ticks;
   std::vector<double> query_real, key_real;
 

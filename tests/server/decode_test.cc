@@ -391,8 +391,9 @@ TEST_F(DecodeTest, InlineEncodings) {
   ExpectInvalid("inline_encoding.time_unit: required");
 }
 
-// With one axis it is of the class; with more it is listed, but not served.
-TEST_F(DecodeTest, LieReOfSeveralAxesIsNotComputedWrong) {
+// With one axis it is of the class; with more it turns by places, of which the
+// request must have as many coordinates.
+TEST_F(DecodeTest, LieReOfSeveralAxesTakesTimesWithAsMany) {
   inline_allowed_ = true;
   v1::Encoding& encoding = *request_.mutable_inline_encoding();
   encoding.set_time_unit("1s");
@@ -400,8 +401,25 @@ TEST_F(DecodeTest, LieReOfSeveralAxesIsNotComputedWrong) {
   liere.set_tile(4);
   for (double x : {1, 0, 0, 0, 0, 0}) liere.add_generators(x);
   ExpectAccepted();
+  EXPECT_TRUE(
+      Try()->problem.encoder->head(0).generator().free_rotations().empty());
+  liere.set_coordinates(2);
+  ExpectInvalid("preset.liere.generators: 6 entries");
   for (double x : {0, 0, 1, 0, 0, 0}) liere.add_generators(x);
-  ExpectRefused(absl::StatusCode::kUnimplemented, "inline_encoding");
+  const auto decoded = Try();
+  ASSERT_TRUE(decoded.ok()) << decoded.status();
+  EXPECT_THAT(std::string(Plan::Make(decoded->problem).status().message()),
+              HasSubstr("query_time.coordinates: 1, the encoding uses 2"));
+  for (auto* axis :
+       {request_.mutable_query_time(), request_.mutable_key_time()}) {
+    const int64_t rows = axis == request_.mutable_query_time() ? 2 : 3;
+    SetTicks(std::vector<int64_t>(2 * rows, 7), v1::TICK_UNIT_SECONDS, *axis);
+    axis->set_shape(0, rows);
+    axis->add_shape(2);
+    axis->add_units(v1::TICK_UNIT_SECONDS);
+    axis->set_coordinates(2);
+  }
+  ExpectAccepted();
 }
 
 TEST_F(DecodeTest, ComputePrecision) {

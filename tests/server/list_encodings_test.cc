@@ -113,8 +113,8 @@ v1::ResolvedEncoding LieRe(int axes) {
     }
   }
   return Only(
-      "  - {name: a, time_unit: 1s, preset: {liere: {tile: 4, generators: [" +
-      generators + "]}}}\n");
+      "  - {name: a, time_unit: 1s, preset: {liere: {tile: 4, coordinates: " +
+      std::to_string(axes) + ", generators: [" + generators + "]}}}\n");
 }
 
 TEST(ListEncodings, WhatDependsOnPositionsIsNotRelative) {
