@@ -250,16 +250,25 @@ EncoderSizes NominalSizes(const EncodingSpec& spec) {
   for (const AbsolutePart& part : spec.absolutes) {
     if (const int dim = DimOf(part); dim > 0) sizes.head_dim = dim;
   }
+  for (const BiasTerm& bias : spec.biases) {
+    const auto* grape = std::get_if<GrapeAdditiveTerm>(&bias);
+    if (grape == nullptr) continue;
+    sizes.head_dim = static_cast<int>(
+        std::max(grape->query_direction.size(), grape->key_direction.size()));
+  }
   const std::vector<Block>& blocks =
       spec.per_head.empty() ? spec.blocks : spec.per_head.front();
-  // The smallest head that holds the blocks, from the usual size on. Blocks
-  // that take what is left need an even or a fitting rest.
-  const int limit = 1024;
-  while (sizes.head_dim < limit &&
-         !Generator::Make(blocks, sizes.head_dim).ok()) {
-    ++sizes.head_dim;
+  // The smallest head that holds the blocks, from the usual size on, or else
+  // the largest below it. Blocks that take what is left need an even or a
+  // fitting rest: LongRoPE as many planes as it has factors.
+  const int limit = 1024, usual = sizes.head_dim;
+  const auto fits = [&](int dim) { return Generator::Make(blocks, dim).ok(); };
+  while (sizes.head_dim < limit && !fits(sizes.head_dim)) ++sizes.head_dim;
+  if (sizes.head_dim == limit) {
+    sizes.head_dim = usual - 1;
+    while (sizes.head_dim > 0 && !fits(sizes.head_dim)) --sizes.head_dim;
   }
-  if (sizes.head_dim == limit) sizes.head_dim = 64;
+  if (sizes.head_dim == 0) sizes.head_dim = usual;
   for (const BiasTerm& bias : spec.biases) {
     const int heads = HeadsOf(bias);
     if (heads > 1) sizes.query_heads = sizes.kv_heads = heads;

@@ -3,9 +3,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "server/encodings.h"
 
 namespace attnd::server {
@@ -220,6 +224,56 @@ TEST(ConfigEncodings, TheLayoutIsNeverGuessed) {
               HasSubstr("rotary.pair_layout: required"));
 }
 
+// Blocks of models as their config.json has them, new and old keys.
+TEST(ConfigEncodings, HuggingFaceBlocksLoadVerbatim) {
+  const std::string blocks[] = {
+      R"({"rope_type": "default", "rope_theta": 10000.0})",
+      R"({"rope_type": "default", "rope_theta": 10000, "partial_rotary_factor": 0.5})",
+      R"({"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0})",
+      R"({"type": "linear", "factor": 2.5})",
+      R"({"type": "dynamic", "factor": 2.0, "max_position_embeddings": 2048})",
+      R"({"rope_type": "dynamic", "rope_theta": 1e4, "factor": 2.0,
+          "max_position_embeddings": 2048})",
+      R"({"rope_type": "yarn", "rope_theta": 1000000.0, "factor": 4.0,
+          "original_max_position_embeddings": 32768})",
+      R"({"type": "yarn", "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+          "beta_fast": 32, "beta_slow": 1,
+          "original_max_position_embeddings": 4096})",
+      R"({"rope_type": "yarn", "rope_theta": 150000, "factor": 32.0,
+          "beta_fast": 32.0, "beta_slow": 1.0, "truncate": false,
+          "original_max_position_embeddings": 4096})",
+      R"({"type": "longrope", "short_factor": [1, 1.5], "long_factor": [2, 8],
+          "original_max_position_embeddings": 4096, "factor": 32.0})",
+      R"({"type": "su", "short_factor": [1, 1.5], "long_factor": [2, 8],
+          "original_max_position_embeddings": 4096,
+          "max_position_embeddings": 131072})",
+      R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 8.0,
+          "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+          "original_max_position_embeddings": 8192})",
+      R"({"rope_type": "proportional", "rope_theta": 1000000.0,
+          "partial_rotary_factor": 0.25})",
+      R"({"type": "mrope", "mrope_section": [16, 24, 24]})",
+      R"({"rope_type": "default", "rope_theta": 5000000,
+          "mrope_section": [24, 20, 20], "mrope_interleaved": true})",
+  };
+  for (const std::string& block : blocks) {
+    for (const char* key : {"rope_parameters", "rope_scaling"}) {
+      const auto config = Parse(absl::StrCat(
+          "encodings: [{name: a, time_unit: position, blocks: [{rotary: {", key,
+          ": ", block, "}}]}]"));
+      EXPECT_TRUE(config.ok()) << block << ": " << config.status();
+    }
+  }
+  EXPECT_THAT(
+      Faults("encodings:\n  - name: a\n    time_unit: position\n    blocks:\n"
+             "      - rotary:\n          rope_parameters:\n"
+             "            rope_type: yarn\n            factor: 4\n"
+             "            beta_quick: 32\n"),
+      AllOf(HasSubstr("a.yaml:9"),
+            HasSubstr(
+                "encodings[0].blocks[0].rotary.rope_parameters.beta_quick")));
+}
+
 TEST(ConfigEncodings, OneKindPerBlock) {
   EXPECT_THAT(Faults(Encoding("blocks: [{identity: {width: 2}, rotary: {}}]")),
               HasSubstr("encodings[0].blocks[0].rotary: excludes identity"));
@@ -313,6 +367,58 @@ TEST(Config, EveryFamilyOfTheExampleLoadsAndResolves) {
   for (const NamedEncoding& encoding : catalog.encodings()) {
     const auto resolved = Resolve(encoding, NominalSizes(encoding.spec));
     EXPECT_TRUE(resolved.ok()) << encoding.name << ": " << resolved.status();
+  }
+}
+
+// Fields of a message that are set somewhere in the example, below any depth.
+void Collect(const google::protobuf::Message& message,
+             std::set<std::string>& seen) {
+  const auto* reflection = message.GetReflection();
+  std::vector<const google::protobuf::FieldDescriptor*> fields;
+  reflection->ListFields(message, &fields);
+  for (const auto* field : fields) {
+    seen.insert(field->full_name());
+    if (field->message_type() == nullptr) continue;
+    if (!field->is_repeated()) {
+      Collect(reflection->GetMessage(message, field), seen);
+      continue;
+    }
+    for (int i = 0; i < reflection->FieldSize(message, field); ++i) {
+      Collect(reflection->GetRepeatedMessage(message, field, i), seen);
+    }
+  }
+}
+
+// Whatever kind of block, scaling, bias, absolute part or preset the contract
+// has, the example shows it.
+TEST(Config, TheExampleShowsEveryKind) {
+  const auto config = LoadConfig("deploy/encodings.yaml", kMachine);
+  ASSERT_TRUE(config.ok()) << config.status();
+  std::set<std::string> seen;
+  for (const v1::Encoding& encoding : config->effective.encodings()) {
+    Collect(encoding, seen);
+  }
+  for (const auto* kinds : {v1::Block::descriptor(), v1::Rotary::descriptor(),
+                            v1::Bias::descriptor(), v1::Absolute::descriptor(),
+                            v1::Preset::descriptor()}) {
+    const auto* choice = kinds->oneof_decl(0);
+    for (int i = 0; i < choice->field_count(); ++i) {
+      EXPECT_TRUE(seen.contains(choice->field(i)->full_name()))
+          << choice->field(i)->full_name();
+    }
+  }
+  for (const char* option :
+       {"attnd.v1.Block.averaged", "attnd.v1.Block.clock",
+        "attnd.v1.Block.clock_channel", "attnd.v1.Encoding.per_head",
+        "attnd.v1.Encoding.basis", "attnd.v1.Encoding.query_temperature",
+        "attnd.v1.Encoding.two_sided", "attnd.v1.Encoding.coordinate_units"}) {
+    EXPECT_TRUE(seen.contains(option)) << option;
+  }
+  for (const char* form :
+       {"ORDER_CONTIGUOUS", "ORDER_AXIAL", "mrope_interleaved",
+        "ORDER_ENDPOINTS", "RAMP_PAPER", "VARIANT_SCALED", "FORM_THP",
+        "FORM_SAHP", "FORM_LOG", "FORM_POWER"}) {
+    EXPECT_THAT(config->effective.DebugString(), HasSubstr(form));
   }
 }
 
