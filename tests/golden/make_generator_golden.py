@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes rotary.txt and generators.txt: a third writing of the generator blocks.
+"""Writes rotary.txt, generators.txt and families.txt: a third writing of the generator blocks.
 
     make_generator_golden.py           writes the files
     make_generator_golden.py --check   fails if they are not what it would write
@@ -11,6 +11,8 @@ kernels; conventions: lag D = t_query - t_key >= 0 for past keys, score q^T A(D)
                     and, where they differ, from the published code (YaRN's ramp)
     generators.txt  A(D) of blocks: rotations and decays written out, Jordan chains
                     by their polynomials, everything else by the power series
+    families.txt    A(D) of presets and of a rotation in a Cayley basis; of LieRE
+                    exp(x A + y B) at places (x, y)
 """
 
 import argparse
@@ -394,6 +396,94 @@ def generators_text():
     return out.result()
 
 
+# ---- families -------------------------------------------------------------------
+
+
+def skew(n, lower):
+    a = [[Decimal(0)] * n for _ in range(n)]
+    entries = iter(lower)
+    for i in range(n):
+        for j in range(i):
+            a[i][j] = Decimal(next(entries))
+            a[j][i] = -a[i][j]
+    return a
+
+
+def solved(a, b):
+    """a^-1 b by Gauss's elimination."""
+    n = len(a)
+    rows = [list(p) + list(q) for p, q in zip(a, b)]
+    for c in range(n):
+        pivot = max(range(c, n), key=lambda r: abs(rows[r][c]))
+        rows[c], rows[pivot] = rows[pivot], rows[c]
+        rows[c] = [x / rows[c][c] for x in rows[c]]
+        for r in range(n):
+            if r != c:
+                rows[r] = [x - rows[r][c] * y for x, y in zip(rows[r], rows[c])]
+    return [row[n:] for row in rows]
+
+
+def family(c, at):
+    n, kind = c["dim"], c["family"]
+    if kind == "liere":
+        x, y = (Decimal(e) for e in at)
+        half = len(c["lower"]) // 2
+        first, second = skew(n, c["lower"][:half]), skew(n, c["lower"][half:])
+        return series(add(scaled(first, x), second, y))[0]
+    lag, d = Fraction(at[0]), Decimal(at[0])
+    if kind == "cayley":
+        # P = (I - S)(I + S)^-1; the two factors commute.
+        s = skew(n, c["lower"])
+        p = solved(add(identity(n), s), add(identity(n), s, -1))
+        turn = closed_form(dict(c, kind="rotation", layout="interleaved"), at[0])
+        return product(product(p, turn), [list(column) for column in zip(*p)])
+    a = identity(n)
+    for i, pair in enumerate(pairs("interleaved", n // 2)):
+        if kind == "xpos":
+            # ((2i + gamma n) / ((1 + gamma) n))^(D / scale_base)
+            gamma = Decimal(c["gamma"])
+            zeta = (2 * i + gamma * n) / ((1 + gamma) * n)
+            shrink = power(zeta, d / Decimal(c["scale_base"])) if d else Decimal(1)
+            angle = power(10000, Decimal(-2 * i) / n)
+        else:
+            # gamma_h = 1 - 2^(-5-h), angles 10000^(-i/(n/2 - 1)), ends included
+            shrink = power(1 - Decimal(2)**(-5 - c["head"]), d) if d else Decimal(1)
+            angle = power(10000, -Decimal(i) / (n // 2 - 1))
+        put(a, pair, pair, scaled(rotation(Fraction(angle), lag), shrink))
+    return a
+
+
+def family_cases():
+    lags = [[0.0], [1e-9], [0.125], [1.0], [17.5], [1e3]]
+    yield dict(family="xpos", dim=8, gamma=0.5, scale_base=512.0, at=lags)
+    yield dict(family="xpos", dim=4, gamma=0.25, scale_base=1.0, at=lags)
+    for head in (0, 3):
+        yield dict(family="retnet", dim=8, head=head, at=lags)
+    lower = [0.3, -0.2, 0.5, 0.1, 0.4, -0.6]
+    yield dict(family="cayley", dim=4, lower=lower, frequencies=[1.0, 0.0625],
+               at=lags)
+    places = [[0.0, 0.0], [1e-9, 2e-9], [1.0, 0.0], [0.0, 1.0], [-1.5, 2.25],
+              [40.0, -31.0], [1e3, 517.25]]
+    for n in (3, 4, 7):
+        count = n * (n - 1)
+        yield dict(family="liere", dim=n, at=places,
+                   lower=[((i * 37 + n * 11) % 64 - 31) / 32 for i in range(count)])
+
+
+def families_text():
+    out = Writer()
+    for c in family_cases():
+        out.line("family", c["family"])
+        for key, value in c.items():
+            if key not in ("family", "at"):
+                out.line(key, *(value if isinstance(value, list) else [value]))
+        for at in c["at"]:
+            out.line("at", *at, *(x if abs(x) > Decimal(10)**-300 else 0
+                                  for row in family(c, at) for x in row))
+        out.end()
+    return out.result()
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true")
@@ -401,7 +491,8 @@ def main():
     folder = pathlib.Path(__file__).parent
     stale = []
     for name, make in (("rotary.txt", rotary_text),
-                       ("generators.txt", generators_text)):
+                       ("generators.txt", generators_text),
+                       ("families.txt", families_text)):
         text = make()
         if not check:
             (folder / name).write_text(text)

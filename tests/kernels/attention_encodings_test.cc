@@ -237,6 +237,37 @@ TEST(Encodings, TwoSidedFamiliesKeepTheContractWithoutAMask) {
   for (const Family& family : TwoSidedFamilies()) JudgeShapes(family, false);
 }
 
+// One sequence whose gaps run from a nanosecond to a century: rate times span
+// passes 1e9, and every row keeps what is near it.
+TEST(Encodings, GapsFromNanosecondsToACenturyInOneSequence) {
+  constexpr int64_t kRows = kSanitized ? 40 : 130;
+  constexpr int64_t kCentury = 3'155'760'000 * kSecond;
+  Random random(11);
+  std::vector<int64_t> times;
+  int64_t t = -kCentury;
+  for (int64_t i = 0; i < kRows; ++i) {
+    times.push_back(t);
+    if (i == kRows / 2) {
+      t += kCentury;
+    } else if (i % 7 != 3) {
+      t += static_cast<int64_t>(std::pow(10.0, 15.5 * random.Uniform()));
+    }
+  }
+  for (const bool causal : {true, false}) {
+    for (const Family& family :
+         causal ? OneSidedFamilies() : TwoSidedFamilies()) {
+      // Polynomials of a century in seconds are beyond f32.
+      if (family.name.find("unbounded") != std::string::npos) continue;
+      ProblemSpec spec = Problem(family, 12, kRows, kRows, causal);
+      spec.key_ticks = spec.query_ticks = times;
+      if (family.clock) {
+        spec.query_clock = spec.key_clock = ClockAt(times, spec.kv_heads);
+      }
+      EXPECT_EQ(Judge(spec, Slack(family.spec)), "") << family.name;
+    }
+  }
+}
+
 TEST(Encodings, OneSidedFamiliesRefuseTheFuture) {
   for (const Family& family : OneSidedFamilies()) {
     if (family.name == "grape additive") continue;  // takes |D|

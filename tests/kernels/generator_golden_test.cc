@@ -7,7 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "kernels/basis.h"
+#include "kernels/free_turns.h"
 #include "kernels/generator.h"
+#include "kernels/presets.h"
 #include "kernels/rotary_scaling.h"
 #include "tests/golden/golden_file.h"
 #include "tests/kernels/matrix_oracle.h"
@@ -170,6 +173,67 @@ TEST_P(GeneratorGolden, Exp) {
 
 INSTANTIATE_TEST_SUITE_P(All, GeneratorGolden,
                          ::testing::ValuesIn(ReadGoldenFile("generators.txt")));
+
+// The blocks of one head, and the basis around them.
+EncodingSpec FamilyOf(const GoldenRecord& r, int dim) {
+  const std::string family = r.Get("family").values[0];
+  if (family == "xpos") {
+    return *XPos({.scale_base = r.Get("scale_base").Number(0),
+                  .gamma = r.Get("gamma").Number(0)},
+                 dim);
+  }
+  if (family == "retnet") {
+    const int head = static_cast<int>(r.Get("head").Integer(0));
+    EncodingSpec spec = *RetNet({}, dim, head + 1);
+    spec.blocks = spec.per_head[head];
+    return spec;
+  }
+  EXPECT_EQ(family, "cayley");
+  EncodingSpec spec;
+  spec.blocks = {RotationBlock{.frequencies = r.Get("frequencies").Numbers(),
+                               .layout = PairLayout::kInterleaved}};
+  spec.basis = *CayleyBasis(r.Get("lower").Numbers(), dim, "cayley");
+  return spec;
+}
+
+class FamilyGolden : public ::testing::TestWithParam<GoldenRecord> {};
+
+TEST_P(FamilyGolden, Exp) {
+  const GoldenRecord& record = GetParam();
+  const int dim = static_cast<int>(record.Get("dim").Integer(0));
+  if (record.Get("family").values[0] == "liere") {
+    const auto spec = LieRe(dim, 2, record.Get("lower").Numbers(), dim);
+    ASSERT_TRUE(spec.ok()) << spec.status();
+    const auto generator = Generator::Make(spec->blocks, dim);
+    ASSERT_TRUE(generator.ok()) << generator.status();
+    const FreeTurn turn =
+        MakeFreeTurn(dim, generator->free_rotations()[0].generators);
+    for (const GoldenRecord::Line& line : record.lines()) {
+      if (line.key != "at") continue;
+      std::vector<float> matrix(dim * dim);
+      FreeTurnMatrix(turn, {line.Number(0), line.Number(1)}, matrix.data());
+      const Matrix turned =
+          Transpose(Matrix(matrix.begin(), matrix.end()), dim);
+      EXPECT_LE(Difference(turned, line.Numbers(2)), kFreeTurnError)
+          << "at " << line.Number(0) << ", " << line.Number(1);
+    }
+    return;
+  }
+  const EncodingSpec spec = FamilyOf(record, dim);
+  const auto generator = Generator::Make(spec.blocks, dim, 0, spec.basis);
+  ASSERT_TRUE(generator.ok()) << generator.status();
+  const double norm = FrobeniusNorm(GeneratorMatrix(*generator));
+  for (const GoldenRecord::Line& line : record.lines()) {
+    if (line.key != "at") continue;
+    const double lag = line.Number(0);
+    EXPECT_LE(Difference(generator->Exp(lag), line.Numbers(1)),
+              16 * kEpsilon * generator->condition() * (1 + norm * lag))
+        << "lag " << lag;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(All, FamilyGolden,
+                         ::testing::ValuesIn(ReadGoldenFile("families.txt")));
 
 }  // namespace
 }  // namespace attnd::testing
