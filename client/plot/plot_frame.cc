@@ -29,6 +29,10 @@ std::vector<ValueTick> DecadeTicks(const PlotAxis& axis) {
 
 std::vector<ValueTick> TicksOf(const PlotAxis& axis, int most) {
   if (axis.logarithmic && axis.high / axis.low >= 100) return DecadeTicks(axis);
+  if (axis.whole) {
+    most =
+        std::min(most, static_cast<int>(std::max(1.0, axis.high - axis.low)));
+  }
   return ValueTicks(axis.low, axis.high, most);
 }
 

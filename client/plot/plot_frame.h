@@ -19,6 +19,8 @@ struct PlotAxis {
   bool logarithmic = false;
   // Runs against its direction: a vertical one from the top down.
   bool reversed = false;
+  // Counts things: numbers stand at whole ones only.
+  bool whole = false;
 
   // low .. high as 0 .. 1.
   double Share(double value) const;

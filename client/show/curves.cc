@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -125,7 +126,17 @@ absl::StatusOr<std::vector<Curve>> KernelCurves(
                       for (int c = 0; c < a.size; ++c) trace += a(c, c);
                       return trace / a.size;
                     })});
-  const std::vector<v1::ResolvedBlock> blocks = TimedBlocks(resolved);
+  // One of those that look alike.
+  std::vector<v1::ResolvedBlock> blocks;
+  std::set<std::string> labels;
+  for (const v1::ResolvedBlock& block : TimedBlocks(resolved)) {
+    const std::string numbers =
+        absl::StrCat(LabelOf(block), " ", block.coupling(), " ",
+                     block.matrix_size() + block.further_size() > 0
+                         ? block.SerializeAsString()
+                         : "");
+    if (labels.insert(numbers).second) blocks.push_back(block);
+  }
   for (int b : Spread(static_cast<int>(blocks.size()), kMostBlocks)) {
     absl::Status status = AddBlockCurves(resolved, blocks[b], lags, curves);
     if (!status.ok()) return status;
@@ -146,7 +157,18 @@ std::vector<Curve> BiasCurves(const v1::ResolvedEncoding& encoding,
                 Sample(lags, [&](double lag) { return bias(lag).value; })};
     const bool any = std::any_of(curve.points.begin(), curve.points.end(),
                                  [](const ChartPoint& p) { return p.y != 0; });
-    if (any) curves.push_back(std::move(curve));
+    if (!any) continue;
+    const auto same = [&](const Curve& other) {
+      return std::equal(
+          curve.points.begin(), curve.points.end(), other.points.begin(),
+          [](const ChartPoint& a, const ChartPoint& b) { return a.y == b.y; });
+    };
+    const auto twin = std::find_if(curves.begin(), curves.end(), same);
+    if (twin == curves.end()) {
+      curves.push_back(std::move(curve));
+    } else {
+      absl::StrAppend(&twin->label, ", ", head);
+    }
   }
   return curves;
 }

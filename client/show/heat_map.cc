@@ -81,11 +81,15 @@ void DrawHeatMap(Svg* svg, const SvgRect& frame, const HeatMap& map) {
            frame.top + (static_cast<double>(c) + 0.5) * height});
     }
   }
-  const PlotAxis x = {.low = map.positions.front() - 0.5,
-                      .high = map.positions.back() + 0.5};
+  const double step =
+      map.positions.size() > 1 ? map.positions[1] - map.positions[0] : 1;
+  const PlotAxis x = {.low = map.positions.front() - step / 2,
+                      .high = map.positions.back() + step / 2,
+                      .whole = true};
   const PlotAxis y = {.low = -0.5,
                       .high = static_cast<double>(channels) - 0.5,
-                      .reversed = true};
+                      .reversed = true,
+                      .whole = true};
   // The axes first, so that the map hides their grid; then the frame again.
   PlotFrame chart(svg, frame, x, y);
   chart.Title("absolute parts, added to keys");
@@ -100,6 +104,8 @@ void DrawHeatMap(Svg* svg, const SvgRect& frame, const HeatMap& map) {
         ColorOf(level));
   }
   svg->Rect(frame, "none", "#9aa3ad");
+  svg->Rect({frame.right() + 18, frame.top, 18, frame.height}, "none",
+            "#9aa3ad");
   svg->Text({frame.right() + 42, frame.top + 12},
             absl::StrFormat("%.3g", largest), {.size = 12});
   svg->Text({frame.right() + 42, frame.bottom()},
