@@ -9,6 +9,7 @@
 #   PROOF=name       only the scenarios whose name holds it
 #   PROOF_SECONDS=n  per load scenario (default 30)
 #   LINT_ALL=1       clang-tidy on all files, not only on the changed ones
+#   PARITY_PYTHON=.. for `make parity`: a Python that has torch and transformers
 #   IMAGE=name       tag of the image (default attnd:dev)
 #   IMAGE_ARGS=...   more for the engine, for example "--build-arg BASE=..."
 
@@ -100,7 +101,7 @@ lint-format: ## formatting only
 	@$(INSTALL) tools
 	git ls-files -z '*.h' '*.cc' '*.proto' |
 	  xargs -0 -r clang-format-14 --dry-run -Werror
-	/usr/bin/black -q --check client tests/client
+	/usr/bin/black -q --check client tests/client tests/parity
 	echo "formatting: good"
 
 .PHONY: asan tsan
@@ -158,6 +159,20 @@ deploy-check: ## the chart, with Helm and the schemas of Kubernetes
 	cmake --preset release --log-level=WARNING >/dev/null
 	cmake --build $(RELEASE) -j $(JOBS) --target attnd
 	tests/deploy/deploy_check.sh build/deploy-tools $(RELEASE)/attnd
+
+.PHONY: parity
+parity: ## rotary encodings beside those of transformers and torch (needs PyPI)
+	@$(INSTALL) build test
+	cmake --preset release --log-level=WARNING >/dev/null
+	cmake --build $(RELEASE) -j $(JOBS) --target attnd attnctl
+	python=$(PARITY_PYTHON)
+	if [ -z "$$python" ]; then
+	  venv=build/parity-venv
+	  [ -x $$venv/bin/python ] || /usr/bin/python3 -m venv $$venv
+	  $$venv/bin/pip install --quiet --requirement tests/parity/requirements.txt
+	  python=$$venv/bin/python
+	fi
+	$$python -B tests/parity/rope_parity.py $(RELEASE)/attnd $(RELEASE)/attnctl
 
 .PHONY: clean
 clean: ## remove build/
