@@ -451,6 +451,16 @@ absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
   if (absl::Status status = Validate(spec); !status.ok()) return status;
   std::shared_ptr<Encoder> encoder(new Encoder);
   encoder->spec_ = spec;
+  if (spec.hf_fp32_angles) {
+    const auto round = [](std::vector<Block>& blocks) {
+      for (Block& block : blocks) {
+        auto* rotary = std::get_if<RotaryBlock>(&block.kind);
+        if (rotary != nullptr) rotary->float_powers = true;
+      }
+    };
+    round(encoder->spec_.blocks);
+    for (auto& blocks : encoder->spec_.per_head) round(blocks);
+  }
   encoder->sizes_ = sizes;
   encoder->ratio_ = ratio;
   encoder->further_ = further;

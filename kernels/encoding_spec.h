@@ -106,6 +106,9 @@ struct RotaryBlock {
   PairLayout layout = PairLayout::kHalfSplit;
   RotaryScaling scaling = {};
   AxisSections axes = {};
+  // base^(2j/r) and its inverse rounded to float32, as in models of Hugging
+  // Face; the Encoder sets it under hf_fp32_angles.
+  bool float_powers = false;
 };
 
 // Planes with given frequencies, rad per unit; or, with coordinates > 1, one

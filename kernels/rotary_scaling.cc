@@ -27,7 +27,10 @@ struct Scaler {
   int first_plane;
   double length;
 
-  std::vector<double> Plain() const { return RotaryFrequencies(r, block.base); }
+  std::vector<double> Ladder(double base) const {
+    return RotaryFrequencies(r, base, block.float_powers);
+  }
+  std::vector<double> Plain() const { return Ladder(block.base); }
 
   std::vector<double> operator()(std::monostate) const { return Plain(); }
 
@@ -38,13 +41,13 @@ struct Scaler {
   }
 
   std::vector<double> operator()(const NtkScaling& s) const {
-    return RotaryFrequencies(r, StretchedBase(block.base, s.factor, r));
+    return Ladder(StretchedBase(block.base, s.factor, r));
   }
 
   std::vector<double> operator()(const DynamicNtkScaling& s) const {
     const double n = std::max(length, s.original_length);
     const double stretch = s.factor * n / s.original_length - (s.factor - 1);
-    return RotaryFrequencies(r, StretchedBase(block.base, stretch, r));
+    return Ladder(StretchedBase(block.base, stretch, r));
   }
 
   std::vector<double> operator()(const YarnScaling& s) const {
@@ -160,10 +163,19 @@ absl::Status CheckFits(const RotaryBlock& block, const std::vector<int>& dims,
 
 }  // namespace
 
-std::vector<double> RotaryFrequencies(int rotary_dim, double base) {
-  std::vector<double> frequencies;
+std::vector<double> RotaryFrequencies(int rotary_dim, double base,
+                                      bool float_powers) {
+  std::vector<double> frequencies(rotary_dim / 2);
   for (int j = 0; j < rotary_dim / 2; ++j) {
-    frequencies.push_back(std::pow(base, -2.0 * j / rotary_dim));
+    if (float_powers) {
+      const double exponent =
+          static_cast<float>(2 * j) / static_cast<float>(rotary_dim);
+      const auto power = static_cast<float>(
+          std::pow(static_cast<double>(static_cast<float>(base)), exponent));
+      frequencies[j] = 1 / power;
+    } else {
+      frequencies[j] = std::pow(base, -2.0 * j / rotary_dim);
+    }
   }
   return frequencies;
 }

@@ -10,8 +10,10 @@
 
 namespace attnd {
 
-// base^(-2j/r), j = 0 .. r/2 - 1.
-std::vector<double> RotaryFrequencies(int rotary_dim, double base);
+// base^(-2j/r), j = 0 .. r/2 - 1; float_powers: with base, 2j/r, the power and
+// its inverse rounded to float32 one after the other.
+std::vector<double> RotaryFrequencies(int rotary_dim, double base,
+                                      bool float_powers = false);
 
 struct RotaryLadder {
   std::vector<double> frequencies;  // rad per unit, one per plane

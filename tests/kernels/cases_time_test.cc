@@ -156,7 +156,8 @@ TEST(Angles, ParityModeRoundsPositionsFrequenciesAndAngles) {
       return static_cast<double>(static_cast<long double>(p) * w);
     });
     const double rounded = score([](int64_t p, double w) {
-      return static_cast<float>(p) * static_cast<float>(w);
+      const auto power = static_cast<float>(1 / w);
+      return static_cast<float>(p) * (1 / power);
     });
     EXPECT_NEAR(RunSpec(spec).scores[0], exact, 2e-6) << place;
     spec.encoding->hf_fp32_angles = true;

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/kernels/problem_builder.h"
@@ -213,6 +214,24 @@ TEST(RotaryFrequencies, AreThePublishedLadder) {
   EXPECT_DOUBLE_EQ(w[1], 0.1);
   EXPECT_DOUBLE_EQ(w[2], 0.01);
   EXPECT_DOUBLE_EQ(w[3], 0.001);
+}
+
+// Frequencies of Llama 3 as torch 2.15 computes them in float32, where they
+// differ from the rounded double.
+TEST(RotaryFrequencies, FloatPowersAreThoseOfTorch) {
+  const std::vector<double> w = RotaryFrequencies(128, 500000, true);
+  const std::pair<int, double> torch[] = {{0, 1},
+                                          {2, 0x1.53c38cp-1},
+                                          {4, 0x1.c2ef78p-2},
+                                          {8, 0x1.8d2760p-3},
+                                          {10, 0x1.078d40p-3},
+                                          {14, 0x1.d03ccep-5},
+                                          {19, 0x1.4d1272p-6}};
+  for (const auto& [plane, frequency] : torch) {
+    EXPECT_EQ(w[plane], frequency) << plane;
+    EXPECT_NEAR(w[plane], RotaryFrequencies(128, 500000)[plane],
+                2e-7 * frequency);
+  }
 }
 
 // The recursive program published with ALiBi.
