@@ -128,14 +128,13 @@ absl::StatusOr<std::vector<Curve>> KernelCurves(
                     })});
   // One of those that look alike.
   std::vector<v1::ResolvedBlock> blocks;
-  std::set<std::string> labels;
+  std::set<std::string> seen;
   for (const v1::ResolvedBlock& block : TimedBlocks(resolved)) {
-    const std::string numbers =
-        absl::StrCat(LabelOf(block), " ", block.coupling(), " ",
-                     block.matrix_size() + block.further_size() > 0
-                         ? block.SerializeAsString()
-                         : "");
-    if (labels.insert(numbers).second) blocks.push_back(block);
+    v1::ResolvedBlock numbers = block;
+    numbers.clear_channels();
+    if (seen.insert(numbers.SerializeAsString()).second) {
+      blocks.push_back(block);
+    }
   }
   for (int b : Spread(static_cast<int>(blocks.size()), kMostBlocks)) {
     absl::Status status = AddBlockCurves(resolved, blocks[b], lags, curves);
