@@ -48,8 +48,9 @@ absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
   generator.basis_ = std::move(resolved->basis);
   generator.basis_inverse_ = std::move(resolved->basis_inverse);
   if (!basis.empty() && !generator.relative()) {
-    return Refuse("basis", "given",
-                  "none around blocks whose scores do not depend on lags alone");
+    return Refuse(
+        "basis", "given",
+        "none around blocks whose scores do not depend on lags alone");
   }
   status = generator.FoldBasis(basis);
   if (!status.ok()) return status;

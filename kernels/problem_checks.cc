@@ -7,9 +7,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/absolute_rows.h"
-#include "kernels/free_places.h"
 #include "kernels/bias.h"
 #include "kernels/cumulative_bias.h"
+#include "kernels/free_places.h"
 
 namespace attnd {
 namespace {
