@@ -25,6 +25,14 @@ void LinearChunk::Load(const LinearPlan& plan, int64_t batch, int64_t kv_head,
   decays.AdvanceKeys(lags_, late_, still_.data(), moved_.data());
 }
 
+// A row of the next chunk, if there is one.
+void LinearChunk::Prefetch(const TensorRef& rows, int64_t batch,
+                           int64_t kv_head, int64_t key) const {
+  if (key < walk_->keys()) {
+    rows.PrefetchRow(batch, kv_head, walk_->KeyRow(key));
+  }
+}
+
 void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
                            int64_t kv_head, HeldKeys* held) {
   const TensorRef& key = plan.problem().attention.key;
@@ -39,6 +47,7 @@ void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
       continue;
     }
     key.LoadRow(batch, kv_head, walk_->KeyRow(key_ + j), raw);
+    Prefetch(key, batch, kv_head, key_ + j + kLinearChunk);
     ApplyFeatureMap(plan.problem().options.feature_map, raw, dim);
     const float* cosine = turns ? walk_->KeyPhases(key_ + j) : nullptr;
     const float* sine = turns ? cosine + head->table_size() : nullptr;
@@ -57,8 +66,9 @@ const float* LinearChunk::ValuesInPlace(const LinearPlan& plan, int64_t batch,
       !value.rows_adjacent()) {
     return nullptr;
   }
-  for (int64_t j = 1; j < count_; ++j) {
+  for (int64_t j = 0; j < count_; ++j) {
     if (walk_->KeyRow(key_ + j) != row + j) return nullptr;
+    Prefetch(value, batch, kv_head, key_ + j + kLinearChunk);
   }
   const float* first = value.FloatRow(batch, kv_head, row);
   return first != nullptr && FiniteValues(first, count_ * width_) ? first

@@ -52,6 +52,8 @@ class LinearChunk {
   const float* delta() const { return delta_.data(); }
 
  private:
+  void Prefetch(const TensorRef& rows, int64_t batch, int64_t kv_head,
+                int64_t key) const;
   void LoadKeys(const LinearPlan& plan, int64_t batch, int64_t kv_head,
                 HeldKeys* held);
   void LoadValues(const LinearPlan& plan, int64_t batch, int64_t kv_head,

@@ -35,6 +35,10 @@ void LinearTile::Encode(const LinearPlan& plan, const Place& place,
   for (int64_t r = 0; r < place.rows; ++r) {
     const int64_t i = place.query + r;
     LoadQuery(plan, place, walk, r, raw);
+    if (i + kLinearChunk < walk.queries()) {
+      plan.problem().attention.query.PrefetchRow(
+          place.batch, place.head, walk.QueryRow(i + kLinearChunk));
+    }
     const float* cosine = turns ? walk.QueryPhases(i) : nullptr;
     const float* sine = turns ? cosine + head->table_size() : nullptr;
     EncodeRow(head, true, cosine, sine, plan.problem().attention.scale, raw,

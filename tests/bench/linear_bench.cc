@@ -65,12 +65,15 @@ EncodingSpec SpecOf(const std::string& family) {
   return {};
 }
 
-// One family at one length.
+// One family at one length: as many sequences as make 65536 rows, so that short
+// ones come from memory like long ones instead of staying in a cache.
 class LinearRun {
  public:
   LinearRun(const std::string& family, int64_t length)
-      : tensors_({.batch = 1, .heads = 1, .length = length, .dim = kDim}) {
-    const Shape4 shape{1, 1, length, kDim};
+      : sequences_(std::max<int64_t>(1, 65536 / length)),
+        tensors_(
+            {.batch = sequences_, .heads = 1, .length = length, .dim = kDim}) {
+    const Shape4 shape{sequences_, 1, length, kDim};
     const auto tensor = [&](const std::vector<float>& values) {
       return OrDie(
           TensorRef::Make(Bytes(values), DType::kF32, Layout::kBHLD, shape));
@@ -80,8 +83,9 @@ class LinearRun {
     p.query = tensor(tensors_.query);
     p.key = tensor(tensors_.key);
     p.value = tensor(tensors_.value);
-    p.query_time = p.key_time = OrDie(TimeAxis::Make(
-        TimeAxis::Kind::kTicks, Bytes(tensors_.wide_times), 1, length, true));
+    p.query_time = p.key_time =
+        OrDie(TimeAxis::Make(TimeAxis::Kind::kTicks, Bytes(tensors_.wide_times),
+                             sequences_, length, true));
     p.scale = 0.125f;
     const EncodingSpec spec = SpecOf(family);
     if (spec.uses_time()) {
@@ -111,7 +115,8 @@ class LinearRun {
     const float* q = tensors_.query.data();
     const float* k = tensors_.key.data();
     const float* v = tensors_.value.data();
-    for (int64_t c = 0; c + 64 <= tensors_.size.length; c += 64) {
+    const int64_t rows = sequences_ * tensors_.size.length;
+    for (int64_t c = 0; c + 64 <= rows; c += 64) {
       const int64_t at = c * kDim;
       OrDie(gemm_->WeightValue(64, kDim, kDim, q + at, sums_.data(), false,
                                output_.data() + at));
@@ -123,7 +128,10 @@ class LinearRun {
     }
   }
 
+  int64_t sequences() const { return sequences_; }
+
  private:
+  const int64_t sequences_;
   Tensors tensors_;
   std::unique_ptr<LinearPlan> plan_;
   std::unique_ptr<LinearWorkspace> workspace_;
@@ -140,16 +148,11 @@ Measured Measure(const std::string& family, int64_t length) {
   LinearRun run(family, length);
   run.Once();
   run.Products();
-  const int repeats = std::max<int>(1, static_cast<int>(65536 / length));
   std::vector<double> seconds, share;
   for (int round = 0; round < kRounds; ++round) {
-    const double products = Seconds([&] {
-      for (int i = 0; i < repeats; ++i) run.Products();
-    });
-    const double whole = Seconds([&] {
-      for (int i = 0; i < repeats; ++i) run.Once();
-    });
-    seconds.push_back(whole / repeats);
+    const double products = Seconds([&] { run.Products(); });
+    const double whole = Seconds([&] { run.Once(); });
+    seconds.push_back(whole / static_cast<double>(run.sequences()));
     share.push_back(products / whole);
   }
   return {Median(seconds), Median(share)};
