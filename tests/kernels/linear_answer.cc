@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/float16.h"
 
 namespace attnd::testing {
 namespace {
@@ -58,13 +59,19 @@ absl::StatusOr<LinearAnswer> RunLinearCase(const LinearCase& which,
   LinearAnswer answer;
   // A number that no kernel writes.
   std::vector<float> output(plan->output_elements(), -12345.0f);
+  const DType dtype = which.spec.output_dtype;
+  std::vector<uint16_t> halves(dtype == DType::kF32 ? 0 : output.size());
   if (return_state) answer.state = StartState(*plan);
   absl::Status status =
       RunLinear(*plan, ThisThreadsLinearWorkspace(),
                 {.output = absl::MakeSpan(output),
-                 .halves = {},
+                 .halves = absl::MakeSpan(halves),
                  .state = return_state ? &answer.state : nullptr});
   if (!status.ok()) return status;
+  if (!halves.empty()) {
+    FloatsFromHalves(dtype, reinterpret_cast<const char*>(halves.data()),
+                     static_cast<int64_t>(halves.size()), output.data());
+  }
   answer.output = output;
   const ProblemSpec& s = which.spec;
   if (s.query_layout == Layout::kBLHD) {
