@@ -123,6 +123,24 @@ def test_states_of_segments_add_up_in_any_order(client):
         check(found, expected, sizes[rest], IN_PIECES)
 
 
+@pytest.mark.parametrize("how", [{}, {"normaliser": "sum", "feature_map": "relu"}])
+def test_merged_states_are_the_state_of_the_whole(client, how):
+    states = [
+        attend(client, slice(a, b), return_state=True, **how).final_state
+        for a, b in ((40, 60), (0, 25), (25, 40))
+    ]
+    merged = attnd.merge_states(
+        client, states, linear=attnd.Linear(**how), time_unit="ns", encoding=FADE
+    )
+    rest = slice(60, ROWS)
+    expected = attend(client, **how).output[rest]
+    found = attend(client, rest, initial_state=merged, **how).output
+    sizes = oracle.linear(Q, K, V, SCALE * DECAY)[1]
+    np.testing.assert_allclose(found, expected, atol=IN_PIECES * sizes.max())
+    with pytest.raises(ValueError, match="at least one"):
+        attnd.merge_states(client, [])
+
+
 def test_no_state_comes_unasked_and_a_strange_one_is_refused(client):
     assert attend(client).final_state is None
     state = attend(client, slice(0, 9), return_state=True).final_state

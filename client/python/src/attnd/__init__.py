@@ -40,6 +40,7 @@ from attnd.errors import (
     Unreachable,
 )
 from attnd.linear import Linear, LinearState
+from attnd.merging import merge_states
 from attnd.request import Request, request
 from attnd.result import Attention, Stats, TopK
 from attnd.stream import Answer
@@ -72,5 +73,6 @@ __all__ = [
     "UnknownEncoding",
     "Unreachable",
     "__version__",
+    "merge_states",
     "request",
 ]
