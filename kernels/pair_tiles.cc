@@ -185,9 +185,12 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
   const int64_t row = rows_.first + piece.row;
   const int sources = pack_->axes().sources();
   fast_.clear();
+  reach_.resize(sources);
+  for (int s = 0; s < sources; ++s) {
+    reach_[s] = -pack_->axes().QueryMinusKey(s, row, piece.last_key);
+  }
   for (size_t chain = 0; chain < head_->rates().size(); ++chain) {
-    const double reach = -pack_->axes().QueryMinusKey(
-        head_->chain_sources()[chain], row, piece.last_key);
+    const double reach = reach_[head_->chain_sources()[chain]];
     if (head_->rates()[chain] * reach > kMaxGrowth ||
         std::fabs(head_->couplings()[chain]) * reach > kMaxPolynomial) {
       fast_.push_back(static_cast<int>(chain));

@@ -66,6 +66,7 @@ class PairTiles {
   std::vector<int> sources_;      // that drive decays
   std::vector<int> fast_;         // chains of one Overlapping
   std::vector<int> fast_decays_;  // those of order 1 and one source
+  std::vector<double> reach_;     // back to the first row, per source
   bool sorted_ = true;            // all of them follow the item's order
   AlignedBuffer queries_, groups_, moved_, factors_, lags_;
   std::vector<bool> future_group_done_;
