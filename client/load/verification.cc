@@ -92,6 +92,18 @@ double Rounding(v1::DType dtype, double value) {
   }
 }
 
+// -sum w ln w of each row.
+std::vector<double> Entropies(const resolved::Answer& reference) {
+  std::vector<double> entropies(reference.lse.size());
+  for (size_t r = 0; r < entropies.size(); ++r) {
+    for (int64_t j = 0; j < reference.keys; ++j) {
+      const double w = reference.weights[r * reference.keys + j];
+      if (w > 0) entropies[r] -= w * std::log(w);
+    }
+  }
+  return entropies;
+}
+
 // One output of an answer beside the reference's.
 class Comparison {
  public:
@@ -173,14 +185,20 @@ absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
                                   const v1::AttendResponse& answer,
                                   const resolved::Answer& reference) {
   Comparison comparison(request, reference);
+  const bool bf16 = answer.stats().compute() == v1::COMPUTE_PRECISION_BF16;
+  const double outputs =
+      bf16 ? resolved::kBf16OutputAccuracy / resolved::kAccuracy : 1;
+  const double logits =
+      bf16 ? resolved::kBf16Accuracy / resolved::kAccuracy : 1;
   const auto output = [&](int64_t r, int64_t c) {
-    return resolved::OutputBound(reference, r, c);
-  };
-  const auto score = [&](int64_t r, int64_t) {
-    return resolved::ScoreBound(reference, r);
+    return outputs * resolved::OutputBound(reference, r, c);
   };
   const auto logit = [&](int64_t r, int64_t) {
-    return resolved::LogitBound(reference, r);
+    return logits * resolved::LogitBound(reference, r);
+  };
+  const auto entropy = [&](int64_t r, int64_t) {
+    return logits * resolved::kEntropyAccuracy / resolved::kAccuracy *
+           resolved::LogitBound(reference, r);
   };
   absl::Status status;
   for (int wanted : request.outputs()) {
@@ -193,15 +211,19 @@ absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
         break;
       case v1::OUTPUT_LSE:
         status =
-            comparison.Compare("lse", answer.lse(), 1, reference.lse, score);
+            comparison.Compare("lse", answer.lse(), 1, reference.lse, logit);
         break;
       case v1::OUTPUT_SCORES:
         status = comparison.Compare("scores", answer.scores(), reference.keys,
-                                    reference.scores, score);
+                                    reference.scores, logit);
         break;
       case v1::OUTPUT_WEIGHTS:
         status = comparison.Compare("weights", answer.weights(), reference.keys,
                                     reference.weights, logit);
+        break;
+      case v1::OUTPUT_ENTROPY:
+        status = comparison.Compare("entropy", answer.entropy(), 1,
+                                    Entropies(reference), entropy);
         break;
       default:
         break;  // sums over rows, of which not all are computed

@@ -46,6 +46,12 @@ const std::vector<WorkOption>& WorkOptions() {
        nullptr,
        &Arguments::dtype,
        {"f32", "bf16", "f16"}},
+      {"compute",
+       "TYPE",
+       "f32, or bf16: products of operands rounded to it",
+       nullptr,
+       &Arguments::compute,
+       {"f32", "bf16"}},
       {"encoding", "NAME", "Configured encoding; default: none", nullptr,
        &Arguments::encoding},
       {"kind",
@@ -236,6 +242,7 @@ absl::StatusOr<Work> MakeWork(const Arguments& arguments) {
   work.dtype = arguments.dtype == "bf16"  ? v1::DTYPE_BF16
                : arguments.dtype == "f16" ? v1::DTYPE_F16
                                           : v1::DTYPE_F32;
+  if (arguments.compute == "bf16") work.compute = v1::COMPUTE_PRECISION_BF16;
   if (arguments.causal == "time") {
     work.causal = v1::CAUSALITY_TIME;
   } else if (arguments.causal == "index") {

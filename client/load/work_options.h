@@ -22,6 +22,7 @@ struct WorkArguments {
   int64_t dim = 64;
   int64_t value_dim = 0;
   std::string dtype = "f32";
+  std::string compute = "f32";
   std::string encoding = {};
   std::string kind = "softmax";
   std::string normaliser = "none";

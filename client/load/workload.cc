@@ -129,6 +129,9 @@ std::string WorkText(const Work& work) {
     absl::StrAppend(&text, " Dv", work.value_dim);
   }
   absl::StrAppend(&text, " ", wire::DTypeText(work.dtype));
+  if (work.compute == v1::COMPUTE_PRECISION_BF16) {
+    absl::StrAppend(&text, " in bf16");
+  }
   if (!work.encoding.empty()) absl::StrAppend(&text, " ", work.encoding);
   if (work.kind == v1::ATTENTION_KIND_LINEAR) absl::StrAppend(&text, " linear");
   if (work.causal != v1::CAUSALITY_UNSPECIFIED) {
@@ -143,6 +146,7 @@ std::string WorkText(const Work& work) {
 
 void SetChoices(const Work& work, v1::AttendRequest* request) {
   if (!work.encoding.empty()) request->set_encoding(work.encoding);
+  request->set_compute(work.compute);
   if (work.kind == v1::ATTENTION_KIND_LINEAR) {
     request->set_kind(work.kind);
     if (work.linear.ByteSizeLong() > 0) {

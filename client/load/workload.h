@@ -24,6 +24,7 @@ struct Work {
   int64_t dim = 64;
   int64_t value_dim = 64;
   v1::DType dtype = v1::DTYPE_F32;
+  v1::ComputePrecision compute = v1::COMPUTE_PRECISION_UNSPECIFIED;
   // Empty = none.
   std::string encoding = {};
   v1::Causality causal = v1::CAUSALITY_UNSPECIFIED;

@@ -176,9 +176,4 @@ double OutputBound(const Answer& answer, int64_t r, int64_t channel) {
   return LogitBound(answer, r) * answer.value_size[r];
 }
 
-double ScoreBound(const Answer& answer, int64_t r) {
-  const double dot = std::sqrt(static_cast<double>(answer.head_dim)) / 2;
-  return LogitBound(answer, r) * std::max(1.0, dot);
-}
-
 }  // namespace attnd::client::resolved

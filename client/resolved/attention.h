@@ -44,15 +44,19 @@ absl::StatusOr<Answer> Attention(
     absl::Span<const int64_t> rows = {});
 
 // The accuracy that servers promise for f32 products (kernels/README.md):
-// output within OutputBound, weights within LogitBound, scores and lse within
-// ScoreBound of this answer's row `r` (index into lse); 16-bit outputs add half
-// an ulp of their format.
+// output within OutputBound, weights, scores and lse within LogitBound, entropy
+// within kEntropyAccuracy / kAccuracy times that, of this answer's row `r`
+// (index into lse); 16-bit outputs add half an ulp of their format. Where the
+// products were of bf16 operands, kBf16OutputAccuracy and kBf16Accuracy stand
+// in kAccuracy's place.
 double LogitBound(const Answer& answer, int64_t r);
 double OutputBound(const Answer& answer, int64_t r, int64_t channel);
-double ScoreBound(const Answer& answer, int64_t r);
 
 // Of the bounds: per unit of the logit size over 8, at least one of those.
 inline constexpr double kAccuracy = 2e-6;
+inline constexpr double kEntropyAccuracy = 1e-5;
+inline constexpr double kBf16OutputAccuracy = 5e-3;
+inline constexpr double kBf16Accuracy = 1e-2;
 // Of outputs of the linear kind, per unit of output_size.
 inline constexpr double kLinearAccuracy = 1e-5;
 

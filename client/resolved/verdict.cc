@@ -54,18 +54,15 @@ absl::StatusOr<Verdict> Judge(const v1::AttendResponse& response,
   const auto logit = [&](int64_t r, int64_t) {
     return condition * LogitBound(answer, r);
   };
-  const auto score = [&](int64_t r, int64_t) {
-    return condition * ScoreBound(answer, r);
-  };
   Verdict v;
   absl::Status status = Compare(response.output(), "output", answer.output,
                                 answer.channels, output, &v.output);
   if (status.ok()) {
-    status = Compare(response.lse(), "lse", answer.lse, 1, score, &v.lse);
+    status = Compare(response.lse(), "lse", answer.lse, 1, logit, &v.lse);
   }
   if (status.ok()) {
     status = Compare(response.scores(), "scores", answer.scores, answer.keys,
-                     score, &v.scores);
+                     logit, &v.scores);
   }
   if (status.ok()) {
     status = Compare(response.weights(), "weights", answer.weights, answer.keys,

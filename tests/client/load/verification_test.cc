@@ -105,6 +105,36 @@ TEST_F(Verify, OneWrongValueIsFound) {
   }
 }
 
+TEST_F(Verify, AnswersInBf16HaveItsBound) {
+  const v1::AttendRequest request = Request();
+  v1::AttendResponse answer = Answer(request);
+  std::vector<float> values = *ToFloats(answer.output());
+  values[3] += 1e-3f;
+  const auto& shape = answer.output().shape();
+  *answer.mutable_output() =
+      *MakeTensor(values, std::vector<int64_t>(shape.begin(), shape.end()));
+  EXPECT_GT(Share(request, answer), 5);
+  answer.mutable_stats()->set_compute(v1::COMPUTE_PRECISION_BF16);
+  EXPECT_LE(Share(request, answer), 1);
+}
+
+TEST_F(Verify, EntropyIsLookedAt) {
+  v1::AttendRequest request = Request();
+  // All queries alike: every row is uniform over 7 keys.
+  request.set_scale(0);
+  request.clear_outputs();
+  request.add_outputs(v1::OUTPUT_ENTROPY);
+  v1::AttendResponse answer;
+  const int64_t rows = request.query().shape(2);
+  const std::vector<int64_t> shape = {2, 2, rows};
+  std::vector<float> entropies(4 * rows, std::log(7.0f));
+  *answer.mutable_entropy() = *MakeTensor(entropies, shape);
+  EXPECT_LE(Share(request, answer), 0.2);
+  entropies[1] += 1e-3f;
+  *answer.mutable_entropy() = *MakeTensor(entropies, shape);
+  EXPECT_GT(Share(request, answer), 5);
+}
+
 TEST_F(Verify, AMissingOutputIsAFault) {
   const v1::AttendRequest request = Request();
   const auto reference = Reference(request, client_);

@@ -90,7 +90,7 @@ TEST(RowTimes, StayWithinTheBoundThatIsChecked) {
 TEST(ParseMixEntry, OverridesTheBase) {
   const auto entry = ParseMixEntry(
       "weight=3 name=long,queries=1024 encoding=rope causal=time past=7d "
-      "dtype=bf16 ragged=0.5 priority=2 tenant=a",
+      "dtype=bf16 compute=bf16 ragged=0.5 priority=2 tenant=a",
       {.heads = 2, .dim = 32});
   ASSERT_TRUE(entry.ok()) << entry.status();
   EXPECT_EQ(entry->weight, 3);
@@ -99,6 +99,7 @@ TEST(ParseMixEntry, OverridesTheBase) {
   EXPECT_EQ(entry->arguments.heads, 2);
   EXPECT_EQ(entry->arguments.dim, 32);
   EXPECT_EQ(entry->arguments.past, "7d");
+  EXPECT_EQ(entry->arguments.compute, "bf16");
   EXPECT_EQ(entry->arguments.tenant, "a");
 }
 

@@ -86,6 +86,7 @@ TEST(MakeRequests, SendEveryTypeMaskAndPriority) {
                                       .queries = 8,
                                       .keys = 16,
                                       .dtype = v1::DTYPE_F16,
+                                      .compute = v1::COMPUTE_PRECISION_BF16,
                                       .causal = v1::CAUSALITY_TIME,
                                       .strict = true,
                                       .past_ns = 7'000'000'000,
@@ -96,6 +97,7 @@ TEST(MakeRequests, SendEveryTypeMaskAndPriority) {
   ASSERT_TRUE(requests.ok()) << requests.status();
   const v1::AttendRequest& request = (*requests)[0];
   EXPECT_EQ(request.query().dtype(), v1::DTYPE_F16);
+  EXPECT_EQ(request.compute(), v1::COMPUTE_PRECISION_BF16);
   EXPECT_EQ(request.query().data().size(), 3u * 8 * 8 * 64 * 2);
   EXPECT_TRUE(request.mask().strict());
   EXPECT_EQ(request.mask().past_ticks(), 7'000'000'000);

@@ -228,6 +228,9 @@ TEST(ResolvedAttention, RefusesAnEncodingOfOtherSizes) {
 TEST(ResolvedAttention, TheBoundIsTheKernels) {
   EXPECT_EQ(kAccuracy, kOutputError);
   EXPECT_EQ(kAccuracy, kScoreError);
+  EXPECT_EQ(kEntropyAccuracy, kEntropyError);
+  EXPECT_EQ(kBf16OutputAccuracy, kBf16OutputError);
+  EXPECT_EQ(kBf16Accuracy, kBf16ScoreError);
 }
 
 }  // namespace
