@@ -23,12 +23,11 @@ constexpr int64_t kRun = 4;
 constexpr int64_t kGroup = 8;
 
 // kCircleRows rows times 2 vectors of keys.
-struct Block {
-  Vector at[kCircleRows][2];
-  HWY_INLINE void Clear() {
-    for (auto& row : at) row[0] = row[1] = hn::Zero(Lane());
-  }
-};
+using Block = Vector[kCircleRows][2];
+
+HWY_INLINE void Clear(Block& block) {
+  for (auto& row : block) row[0] = row[1] = hn::Zero(Lane());
+}
 
 // sum += squared distances over the frequencies [first, last). A row holds all
 // cosines, then, `circles` floats on, all sines; keys lie frequency by
@@ -39,15 +38,15 @@ HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
   const Lane d;
   const int64_t n = hn::Lanes(d);
   Block run;
-  run.Clear();
+  Clear(run);
   const auto add = [&](int64_t channel) HWY_ATTR {
     const auto k0 = hn::LoadU(d, key + channel * kCircleKeys);
     const auto k1 = hn::LoadU(d, key + channel * kCircleKeys + n);
     for (int64_t r = 0; r < kCircleRows; ++r) {
       const auto q = hn::Set(d, rows[2 * r * circles + channel]);
       const auto d0 = hn::Sub(q, k0), d1 = hn::Sub(q, k1);
-      run.at[r][0] = hn::MulAdd(d0, d0, run.at[r][0]);
-      run.at[r][1] = hn::MulAdd(d1, d1, run.at[r][1]);
+      run[r][0] = hn::MulAdd(d0, d0, run[r][0]);
+      run[r][1] = hn::MulAdd(d1, d1, run[r][1]);
     }
   };
   for (int64_t f = first; f < last; ++f) {
@@ -56,7 +55,7 @@ HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
   }
   for (int64_t r = 0; r < kCircleRows; ++r) {
     for (int v = 0; v < 2; ++v) {
-      sum.at[r][v] = hn::Add(sum.at[r][v], run.at[r][v]);
+      sum[r][v] = hn::Add(sum[r][v], run[r][v]);
     }
   }
 }
@@ -65,10 +64,10 @@ HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
 HWY_INLINE void AddExactly(const Block& sum, Block& high, Block& low) {
   for (int64_t r = 0; r < kCircleRows; ++r) {
     for (int v = 0; v < 2; ++v) {
-      const auto total = hn::Add(high.at[r][v], sum.at[r][v]);
-      const auto lost = hn::Sub(sum.at[r][v], hn::Sub(total, high.at[r][v]));
-      high.at[r][v] = total;
-      low.at[r][v] = hn::Add(low.at[r][v], lost);
+      const auto total = hn::Add(high[r][v], sum[r][v]);
+      const auto lost = hn::Sub(sum[r][v], hn::Sub(total, high[r][v]));
+      high[r][v] = total;
+      low[r][v] = hn::Add(low[r][v], lost);
     }
   }
 }
@@ -83,11 +82,11 @@ void CircleDistancesImpl(const float* rows, const float* key, int64_t circles,
   const int64_t n = hn::Lanes(d);
   for (int64_t c = begin / (2 * n) * (2 * n); c < end; c += 2 * n) {
     Block high, low;
-    high.Clear();
-    low.Clear();
+    Clear(high);
+    Clear(low);
     for (int64_t group = 0; group < circles; group += kGroup) {
       Block sum;
-      sum.Clear();
+      Clear(sum);
       const int64_t last = std::min(group + kGroup, circles);
       for (int64_t run = group; run < last; run += kRun) {
         AddDistances(rows, circles, key + c, run, std::min(run + kRun, last),
@@ -97,7 +96,7 @@ void CircleDistancesImpl(const float* rows, const float* key, int64_t circles,
     }
     for (int64_t r = 0; r < kCircleRows; ++r) {
       for (int v = 0; v < 2; ++v) {
-        hn::StoreU(hn::Add(high.at[r][v], low.at[r][v]), d,
+        hn::StoreU(hn::Add(high[r][v], low[r][v]), d,
                    plane + r * stride + c + v * n);
       }
     }

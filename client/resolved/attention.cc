@@ -7,6 +7,7 @@
 #include <numeric>
 #include <optional>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "client/resolved/linear.h"
 #include "client/resolved/scorer.h"
@@ -114,7 +115,18 @@ absl::StatusOr<Answer> LinearAttention(
 }
 
 double Growth(const Answer& answer, int64_t r) {
-  return std::max(1.0, answer.logit_size[r] / 8);
+  return answer.slack * std::max(1.0, answer.logit_size[r] / 8);
+}
+
+double SlackOf(absl::Span<const v1::ResolvedEncoding* const> encodings) {
+  for (const v1::ResolvedEncoding* encoding : encodings) {
+    for (const v1::ResolvedGenerator& generator : encoding->generators()) {
+      for (const v1::ResolvedBlock& block : generator.blocks()) {
+        if (absl::EndsWith(block.kind(), "_jordan")) return kJordanSlack;
+      }
+    }
+  }
+  return 1;
 }
 
 }  // namespace
@@ -139,6 +151,7 @@ absl::StatusOr<Answer> Attention(
   }
   const v1::ResolvedEncoding nope;
   Answer answer = EmptyAnswer(*in, rows);
+  answer.slack = SlackOf(encodings);
   const auto count = static_cast<int64_t>(answer.rows.size());
   std::vector<double> scores(answer.heads * answer.keys), sizes(answer.heads);
   for (size_t n = 0; n < sequences.size(); ++n) {

@@ -29,6 +29,8 @@ struct Answer {
   // |q_i| |A_ij(D)| |k_j| |v| over what the row sees, divided as the output is,
   // [B,Hq,R,Dv]. Empty for the softmax kind.
   std::vector<double> output_size;
+  // Of the bounds below: kJordanSlack where an encoding has powers of a lag.
+  double slack = 1;
 };
 
 // `encodings`: resolved for the request's head dimension and head counts; none
@@ -55,6 +57,7 @@ double OutputBound(const Answer& answer, int64_t r, int64_t channel);
 // Of the bounds: per unit of the logit size over 8, at least one of those.
 inline constexpr double kAccuracy = 2e-6;
 inline constexpr double kEntropyAccuracy = 1e-5;
+inline constexpr double kJordanSlack = 2;
 inline constexpr double kBf16OutputAccuracy = 5e-3;
 inline constexpr double kBf16Accuracy = 1e-2;
 // Of outputs of the linear kind, per unit of output_size.

@@ -229,6 +229,7 @@ TEST(ResolvedAttention, TheBoundIsTheKernels) {
   EXPECT_EQ(kAccuracy, kOutputError);
   EXPECT_EQ(kAccuracy, kScoreError);
   EXPECT_EQ(kEntropyAccuracy, kEntropyError);
+  EXPECT_EQ(kJordanSlack, attnd::kJordanSlack);
   EXPECT_EQ(kBf16OutputAccuracy, kBf16OutputError);
   EXPECT_EQ(kBf16Accuracy, kBf16ScoreError);
 }
