@@ -1,6 +1,7 @@
 // A server under load: what it promises, as figures. One worker, and requests
 // of 10 to 20 ms, so that two processors serve both sides.
 #include <gmock/gmock.h>
+#include <sys/resource.h>
 
 #include <algorithm>
 #include <atomic>
@@ -35,6 +36,20 @@ v1::AttendRequest InBf16(v1::AttendRequest request) {
 
 class LoadProof : public ProofTest {
  protected:
+  static double OwnCpuSeconds() {
+    rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    const auto seconds = [](const timeval& t) {
+      return static_cast<double>(t.tv_sec) +
+             1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return seconds(usage.ru_utime) + seconds(usage.ru_stime);
+  }
+  double ServerCpuSeconds() const {
+    return Metric("process_cpu_seconds_total") -
+           Metric("attnd_worker_busy_seconds_total");
+  }
+
   // H1 L4096 D16: 10 to 20 ms, 384 KiB in.
   const v1::AttendRequest request_ = InBf16(
       MakeRequest({.queries = 4096, .keys = 4096, .dim = 16, .value_dim = 16}));
@@ -50,6 +65,8 @@ TEST_F(LoadProof, Overload) {
   Show("capacity, closed loop, calls/s", capacity);
   const double deadline = Deadline(0.1, 10, capacity);
   for (const int times : {2, 10}) {
+    const double client_cpu = OwnCpuSeconds();
+    const double server_cpu = ServerCpuSeconds();
     const auto outcomes = Offer(address(), {.request = request_,
                                             .per_second = times * capacity,
                                             .seconds = seconds(),
@@ -65,6 +82,10 @@ TEST_F(LoadProof, Overload) {
         0.99, 0.1);
     AtMost(name("refusals, p99, ms"), 1e3 * Quantile(outcomes.refusals, 0.99),
            5, 5000);
+    Show(name("CPU of the client, ms a call"),
+         1e3 * (OwnCpuSeconds() - client_cpu) / outcomes.calls());
+    Show(name("CPU of the server beside its worker, ms a call"),
+         1e3 * (ServerCpuSeconds() - server_cpu) / outcomes.calls());
     EXPECT_GT(outcomes.refusals.size(), 0u);
     for (const auto& [code, count] : outcomes.codes) {
       EXPECT_TRUE(code == kOk || code == kDeadlineExceeded ||

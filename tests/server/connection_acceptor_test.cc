@@ -10,7 +10,8 @@
 #include <unistd.h>
 
 #include <cstring>
-#include <future>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -56,8 +57,11 @@ class ConnectionAcceptorTest : public ::testing::Test {
   void Start(int64_t limit, const std::string& address = "127.0.0.1:0") {
     acceptor_ = std::make_unique<ConnectionAcceptor>(limit);
     const auto real = acceptor_->Listen(address, 0600, [this](int socket) {
+      {
+        std::lock_guard lock(mutex_);
+        served_.push_back(socket);
+      }
       ASSERT_EQ(send(socket, "!", 1, 0), 1);
-      served_.push_back(socket);
     });
     ASSERT_TRUE(real.ok()) << real.status();
     address_ = *real;
@@ -70,7 +74,8 @@ class ConnectionAcceptorTest : public ::testing::Test {
 
   std::unique_ptr<ConnectionAcceptor> acceptor_;
   std::string address_;
-  std::vector<int> served_;  // of its thread, until it is closed
+  std::mutex mutex_;  // guards served_, of its thread, until it is closed
+  std::vector<int> served_;
 };
 
 TEST_F(ConnectionAcceptorTest, BeyondTheLimitConnectionsAreClosedAtOnce) {
@@ -88,9 +93,12 @@ TEST_F(ConnectionAcceptorTest, AClosedConnectionMakesRoom) {
   Start(1);
   Peer first(address_);
   ASSERT_EQ(first.Read(), '!');
-  shutdown(served_.at(0), SHUT_RDWR);
-  close(served_.at(0));
-  served_.clear();
+  {
+    std::lock_guard lock(mutex_);
+    shutdown(served_.at(0), SHUT_RDWR);
+    close(served_.at(0));
+    served_.clear();
+  }
   EXPECT_EQ(acceptor_->open(), 0);
   Peer second(address_);
   EXPECT_EQ(second.Read(), '!');
