@@ -45,10 +45,6 @@ class LoadProof : public ProofTest {
     };
     return seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
-  double ServerCpuSeconds() const {
-    return Metric("process_cpu_seconds_total") -
-           Metric("attnd_worker_busy_seconds_total");
-  }
 
   // H1 L4096 D16: 10 to 20 ms, 384 KiB in.
   const v1::AttendRequest request_ = InBf16(
@@ -66,7 +62,6 @@ TEST_F(LoadProof, Overload) {
   const double deadline = Deadline(0.1, 10, capacity);
   for (const int times : {2, 10}) {
     const double client_cpu = OwnCpuSeconds();
-    const double server_cpu = ServerCpuSeconds();
     const auto outcomes = Offer(address(), {.request = request_,
                                             .per_second = times * capacity,
                                             .seconds = seconds(),
@@ -84,8 +79,6 @@ TEST_F(LoadProof, Overload) {
            5, 5000);
     Show(name("CPU of the client, ms a call"),
          1e3 * (OwnCpuSeconds() - client_cpu) / outcomes.calls());
-    Show(name("CPU of the server beside its worker, ms a call"),
-         1e3 * (ServerCpuSeconds() - server_cpu) / outcomes.calls());
     EXPECT_GT(outcomes.refusals.size(), 0u);
     for (const auto& [code, count] : outcomes.codes) {
       EXPECT_TRUE(code == kOk || code == kDeadlineExceeded ||
