@@ -51,8 +51,8 @@ std::vector<int> DealPlanes(const AxisSections& axes, int planes) {
 
 class Resolver {
  public:
-  Resolver(int head_dim, double length)
-      : length_(length), dim_(head_dim), builder_(head_dim) {}
+  Resolver(int head_dim, double length, const std::atomic<bool>* stop)
+      : length_(length), dim_(head_dim), stop_(stop), builder_(head_dim) {}
 
   absl::Status Add(const Block& block, std::string path) {
     path_ = std::move(path);
@@ -176,7 +176,7 @@ class Resolver {
     absl::Status status = Reserve(block.dim);
     if (!status.ok()) return status;
     absl::StatusOr<DenseForm> form =
-        SplitDense(block.matrix, block.dim, path_ + ".matrix");
+        SplitDense(block.matrix, block.dim, path_ + ".matrix", stop_);
     if (!form.ok()) return form.status();
     builder_.AddForm(first_, *std::move(form), drive_);
     return absl::OkStatus();
@@ -225,7 +225,7 @@ class Resolver {
     // R(p)^T R(p') = exp(-(p - p') A).
     for (double& x : free.generators) x = -x;
     absl::StatusOr<DenseForm> form =
-        SplitDense(free.generators, block.dim, path_);
+        SplitDense(free.generators, block.dim, path_, stop_);
     if (!form.ok()) return form.status();
     builder_.AddForm(first_, *std::move(form), drive_);
     return absl::OkStatus();
@@ -271,6 +271,7 @@ class Resolver {
 
   const double length_;
   const int dim_;
+  const std::atomic<bool>* const stop_;
   DirectSumBuilder builder_;
   int next_ = 0;   // first channel that no block has taken
   int first_ = 0;  // of the block being laid
@@ -302,10 +303,11 @@ absl::Status CheckAveraged(const std::vector<Block>& blocks) {
 }  // namespace
 
 absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
-                                             int head_dim, double length) {
+                                             int head_dim, double length,
+                                             const std::atomic<bool>* stop) {
   absl::Status status = CheckAveraged(blocks);
   if (!status.ok()) return status;
-  Resolver resolver(head_dim, length);
+  Resolver resolver(head_dim, length, stop);
   bool averaged = false;
   for (size_t i = 0; i < blocks.size(); ++i) {
     status = resolver.Add(

@@ -3,6 +3,7 @@
 #ifndef ATTND_KERNELS_BLOCK_RESOLUTION_H_
 #define ATTND_KERNELS_BLOCK_RESOLUTION_H_
 
+#include <atomic>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -15,8 +16,10 @@ namespace attnd {
 // number of valid keys of the item. The blocks must have passed CheckBlocks.
 // INVALID_ARGUMENT with the path "blocks[i]..." where a block does not fit the
 // channels that are left, grows, or is averaged among others that are not.
+// CANCELLED soon after `stop`, if not null, becomes true.
 absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
-                                             int head_dim, double length);
+                                             int head_dim, double length,
+                                             const std::atomic<bool>* stop);
 
 }  // namespace attnd
 

@@ -149,7 +149,12 @@ void Multiply(double factor, DirectSum& sum) {
 }  // namespace
 
 absl::StatusOr<DenseForm> SplitDense(absl::Span<const double> matrix, int n,
-                                     const std::string& path) {
+                                     const std::string& path,
+                                     const std::atomic<bool>* stop) {
+  const auto stopped = [stop] {
+    return stop != nullptr && stop->load(std::memory_order_relaxed);
+  };
+  if (stopped()) return absl::CancelledError("stopped");
   double largest = 0;
   for (double x : matrix) {
     absl::Status status = CheckFinite(path, x);
@@ -169,6 +174,7 @@ absl::StatusOr<DenseForm> SplitDense(absl::Span<const double> matrix, int n,
   }
   BlockDiagonal form;
   for (double largest_entry : kLargestEntries) {
+    if (stopped()) return absl::CancelledError("stopped");
     form = SplitClusters(largest_entry, schur);
     if (form.condition <= kGoodCondition) break;
   }

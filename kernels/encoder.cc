@@ -81,7 +81,7 @@ class EncoderBuilder {
     return std::move(head_);
   }
 
-  static absl::Status Compile(Encoder& encoder);
+  static absl::Status Compile(Encoder& encoder, const std::atomic<bool>* stop);
   static absl::Status CompileBiases(Encoder& encoder);
 
  private:
@@ -385,7 +385,8 @@ bool HeadEncoder::identity() const {
          !pairwise();
 }
 
-absl::Status EncoderBuilder::Compile(Encoder& encoder) {
+absl::Status EncoderBuilder::Compile(Encoder& encoder,
+                                     const std::atomic<bool>* stop) {
   const EncodingSpec& spec = encoder.spec_;
   const EncoderSizes& sizes = encoder.sizes_;
   if (!spec.per_head.empty() &&
@@ -398,7 +399,7 @@ absl::Status EncoderBuilder::Compile(Encoder& encoder) {
   for (size_t h = 0; h < heads; ++h) {
     absl::StatusOr<Generator> generator = Generator::Make(
         spec.per_head.empty() ? spec.blocks : spec.per_head[h], sizes.head_dim,
-        static_cast<double>(sizes.length), spec.basis);
+        static_cast<double>(sizes.length), spec.basis, stop);
     if (!generator.ok()) return generator.status();
     if (generator->one_sided() && !spec.absolute_lag) encoder.one_sided_ = true;
     if (generator->length_dependent()) encoder.length_dependent_ = true;
@@ -447,8 +448,8 @@ absl::Status EncoderBuilder::CompileBiases(Encoder& encoder) {
 
 absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
     const EncodingSpec& spec, const EncoderSizes& sizes, const TickRatio& ratio,
-    const std::vector<TickRatio>& further) {
-  if (absl::Status status = Validate(spec); !status.ok()) return status;
+    const std::vector<TickRatio>& further, const std::atomic<bool>* stop) {
+  if (absl::Status status = Validate(spec, stop); !status.ok()) return status;
   std::shared_ptr<Encoder> encoder(new Encoder);
   encoder->spec_ = spec;
   if (spec.hf_fp32_angles) {
@@ -464,7 +465,8 @@ absl::StatusOr<std::shared_ptr<const Encoder>> Encoder::Compile(
   encoder->sizes_ = sizes;
   encoder->ratio_ = ratio;
   encoder->further_ = further;
-  if (absl::Status status = EncoderBuilder::Compile(*encoder); !status.ok()) {
+  if (absl::Status status = EncoderBuilder::Compile(*encoder, stop);
+      !status.ok()) {
     return status;
   }
   if (absl::Status status = EncoderBuilder::CompileBiases(*encoder);

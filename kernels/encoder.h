@@ -4,6 +4,7 @@
 #ifndef ATTND_KERNELS_ENCODER_H_
 #define ATTND_KERNELS_ENCODER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <utility>
@@ -157,9 +158,11 @@ class Encoder {
   // Ratios of coordinates 1, 2, ... come from the spec's units and the same
   // tick lengths. INVALID_ARGUMENT when the spec does not fit the sizes (too
   // few channels, lists for another number of heads) or is itself invalid.
+  // CANCELLED soon after `stop` becomes true.
   static absl::StatusOr<std::shared_ptr<const Encoder>> Compile(
       const EncodingSpec& spec, const EncoderSizes& sizes,
-      const TickRatio& ratio, const std::vector<TickRatio>& further = {});
+      const TickRatio& ratio, const std::vector<TickRatio>& further = {},
+      const std::atomic<bool>* stop = nullptr);
 
   const EncodingSpec& spec() const { return spec_; }
   const EncoderSizes& sizes() const { return sizes_; }

@@ -16,14 +16,15 @@ namespace {
 
 // Numbers of all blocks, and the eigenvalues of dense ones.
 absl::Status CheckGenerator(const std::vector<Block>& blocks,
-                            const std::string& path) {
+                            const std::string& path,
+                            const std::atomic<bool>* stop) {
   absl::Status status = CheckBlocks(blocks, path);
   if (!status.ok()) return status;
   for (size_t i = 0; i < blocks.size(); ++i) {
     const auto* dense = std::get_if<DenseMatrixBlock>(&blocks[i].kind);
     if (dense == nullptr) continue;
     status = SplitDense(dense->matrix, dense->dim,
-                        absl::StrCat(path, "[", i, "].dense.matrix"))
+                        absl::StrCat(path, "[", i, "].dense.matrix"), stop)
                  .status();
     if (!status.ok()) return status;
   }
@@ -72,15 +73,15 @@ absl::Status CheckParts(const EncodingSpec& spec) {
 
 }  // namespace
 
-absl::Status Validate(const EncodingSpec& spec) {
+absl::Status Validate(const EncodingSpec& spec, const std::atomic<bool>* stop) {
   if (!spec.blocks.empty() && !spec.per_head.empty()) {
     return Refuse("per_head", absl::StrCat(spec.per_head.size(), " heads"),
                   "none where blocks is set");
   }
-  absl::Status status = CheckGenerator(spec.blocks, "blocks");
+  absl::Status status = CheckGenerator(spec.blocks, "blocks", stop);
   for (size_t h = 0; status.ok() && h < spec.per_head.size(); ++h) {
     status = CheckGenerator(spec.per_head[h],
-                            absl::StrCat("per_head[", h, "].blocks"));
+                            absl::StrCat("per_head[", h, "].blocks"), stop);
   }
   if (status.ok()) status = CheckBasis(spec.basis);
   if (status.ok()) status = CheckParts(spec);

@@ -8,6 +8,7 @@
 #ifndef ATTND_KERNELS_ENCODING_SPEC_H_
 #define ATTND_KERNELS_ENCODING_SPEC_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -317,8 +318,10 @@ struct EncodingSpec {
 
 // Checks all that can be checked without sizes: finite numbers, ranges, even
 // dims. INVALID_ARGUMENT with the path of the first offending field
-// ("blocks[1].rotary.base: ...").
-absl::Status Validate(const EncodingSpec& spec);
+// ("blocks[1].rotary.base: ..."). CANCELLED soon after `stop` becomes true:
+// dense blocks take time (dense.h).
+absl::Status Validate(const EncodingSpec& spec,
+                      const std::atomic<bool>* stop = nullptr);
 
 }  // namespace attnd
 

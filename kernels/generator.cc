@@ -37,11 +37,12 @@ std::vector<double> PublishedSlopes(int heads, double bias_max) {
 
 absl::StatusOr<Generator> Generator::Make(const std::vector<Block>& blocks,
                                           int head_dim, double length,
-                                          const std::vector<double>& basis) {
+                                          const std::vector<double>& basis,
+                                          const std::atomic<bool>* stop) {
   absl::Status status = CheckBlocks(blocks, "blocks");
   if (!status.ok()) return status;
   absl::StatusOr<ResolvedBlocks> resolved =
-      ResolveBlocks(blocks, head_dim, length);
+      ResolveBlocks(blocks, head_dim, length, stop);
   if (!resolved.ok()) return resolved.status();
   Generator generator;
   generator.sum_ = std::move(resolved->sum);

@@ -5,6 +5,7 @@
 #ifndef ATTND_KERNELS_GENERATOR_H_
 #define ATTND_KERNELS_GENERATOR_H_
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -30,9 +31,11 @@ class Generator {
   // blocks need more than head_dim channels, a rotary block has an odd number
   // of channels, an eigenvalue grows, a dense block or basis is too ill
   // conditioned (kMaxCondition), or a basis is around a free rotation.
-  static absl::StatusOr<Generator> Make(const std::vector<Block>& blocks,
-                                        int head_dim, double length = 0,
-                                        const std::vector<double>& basis = {});
+  // CANCELLED soon after `stop` becomes true.
+  static absl::StatusOr<Generator> Make(
+      const std::vector<Block>& blocks, int head_dim, double length = 0,
+      const std::vector<double>& basis = {},
+      const std::atomic<bool>* stop = nullptr);
 
   int dim() const { return sum_.dim; }
   const std::vector<Plane>& planes() const { return sum_.planes; }

@@ -78,7 +78,8 @@ AttendWork::AttendWork(const ServiceContext& context, const Arrival& arrival,
 
 void AttendWork::Begin(int64_t message_bytes) {
   message_bytes_ = message_bytes;
-  absl::Status status = Guarded([&] { return Prepare(Compiling::kNo); });
+  absl::Status status =
+      Guarded([&] { return Prepare(Compiling::kNo, nullptr); });
   if (IsCompilingNeeded(status)) {
     status = Guarded([&] { return SubmitPreparation(); });
     if (status.ok()) return;
@@ -94,12 +95,13 @@ void AttendWork::Cancel() {
   context_.executor.Cancel(computation_);
 }
 
-absl::Status AttendWork::Prepare(Compiling compiling) {
+absl::Status AttendWork::Prepare(Compiling compiling,
+                                 const std::atomic<bool>* stop) {
   const Instant start = compiling == Compiling::kNo
                             ? arrival_.at
                             : std::chrono::steady_clock::now();
   absl::StatusOr<DecodedRequest> decoded = Decode(
-      request_, DecodeContextOf(settings_, compiling), Payload::kPresent);
+      request_, DecodeContextOf(settings_, compiling, stop), Payload::kPresent);
   if (!decoded.ok()) return decoded.status();
   decoded_ = *std::move(decoded);
   outcome_.encoding = decoded_.encoding_name;
@@ -214,8 +216,8 @@ absl::Status AttendWork::Preparation::Start() {
 }
 
 absl::Status AttendWork::Preparation::Run(int64_t, Workspace*,
-                                          const std::atomic<bool>&) {
-  return work_.Prepare(Compiling::kYes);
+                                          const std::atomic<bool>& stop) {
+  return work_.Prepare(Compiling::kYes, &stop);
 }
 
 void AttendWork::Preparation::Done(const JobResult& result) {

@@ -99,7 +99,7 @@ class AttendWork {
     AttendWork& work_;
   };
 
-  absl::Status Prepare(Compiling compiling);
+  absl::Status Prepare(Compiling compiling, const std::atomic<bool>* stop);
   absl::Status SubmitPreparation();
   absl::Status Admit();
   absl::Status MakePlan();

@@ -25,6 +25,9 @@ double DenseBlocks(
 
 double OneEncoder(const v1::Encoding& encoding) {
   double seconds = kSecondsPerEncoder + DenseBlocks(encoding.blocks());
+  // Its condition and inverse.
+  const double basis = std::clamp(encoding.basis().dim(), 0, 1024);
+  seconds += kSecondsPerDenseCube * std::pow(basis, 3);
   for (const v1::Generator& generator : encoding.per_head()) {
     seconds += kSecondsPerEncoder + DenseBlocks(generator.blocks());
   }

@@ -207,7 +207,8 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
   const auto get = [&](int64_t length) -> Found {
     sizes.length = length;
     if (context_.compiling == Compiling::kYes) {
-      return cache.Get(encoding, absolute_lag, sizes, ratio, further);
+      return cache.Get(encoding, absolute_lag, sizes, ratio, further,
+                       context_.stop);
     }
     auto found = cache.Find(encoding, absolute_lag, sizes, ratio, further);
     if (found == nullptr) return absl::AbortedError("not compiled yet");
@@ -221,7 +222,10 @@ absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
       if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
     }
   }
-  if (IsCompilingNeeded(encoder.status())) return encoder.status();
+  if (IsCompilingNeeded(encoder.status()) ||
+      absl::IsCancelled(encoder.status())) {
+    return encoder.status();
+  }
   if (!encoder.ok()) {
     violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
                                         "\" does not fit the request: ",
@@ -280,8 +284,14 @@ absl::Status Decoder::DecodeEncoding() {
   out_.encoding_name = "inline";
   const size_t known = violations_.list().size();
   CheckDenseBlocks();
+  // What is in the cache was checked, and all else is checked when it is
+  // compiled.
+  const auto checks = context_.compiling == Compiling::kYes
+                          ? EncodingChecks::kAll
+                          : EncodingChecks::kAllButEigenvalues;
   const NamedEncoding encoding =
-      ReadEncoding(request_.inline_encoding(), "inline_encoding.", violations_);
+      ReadEncoding(request_.inline_encoding(), "inline_encoding.", violations_,
+                   checks, context_.stop);
   if (violations_.list().size() > known) return absl::OkStatus();
   return CompileEncoding(encoding, "inline_encoding",
                          context_.encodings.inline_encoders());
@@ -497,14 +507,16 @@ int64_t CountRefused(const TensorRef& bias) {
 
 }  // namespace
 
-DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling) {
+DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling,
+                              const std::atomic<bool>* stop) {
   const v1::InlineEncodings& inlined =
       settings.config.effective.inline_encodings();
   return {.encodings = settings.encodings,
           .limits = settings.limits(),
           .inline_encodings_allowed = inlined.allowed(),
           .inline_dense_dim = inlined.dense_dim(),
-          .compiling = compiling};
+          .compiling = compiling,
+          .stop = stop};
 }
 
 absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,

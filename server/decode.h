@@ -3,6 +3,7 @@
 #ifndef ATTND_SERVER_DECODE_H_
 #define ATTND_SERVER_DECODE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,8 +31,11 @@ struct DecodeContext {
   // Of dense blocks that requests bring.
   int inline_dense_dim = 128;
   Compiling compiling = Compiling::kYes;
+  // Compiling ends with CANCELLED soon after it becomes true; null = never.
+  const std::atomic<bool>* stop = nullptr;
 };
-DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling);
+DecodeContext DecodeContextOf(const Settings& settings, Compiling compiling,
+                              const std::atomic<bool>* stop = nullptr);
 
 struct DecodedRequest {
   AttentionProblem problem;  // borrows from the request

@@ -35,14 +35,15 @@ std::shared_ptr<const Encoder> EncoderCache::Find(
 
 absl::StatusOr<std::shared_ptr<const Encoder>> EncoderCache::Get(
     const NamedEncoding& encoding, bool absolute_lag, const EncoderSizes& sizes,
-    const TickRatio& ratio, const std::vector<TickRatio>& further) {
+    const TickRatio& ratio, const std::vector<TickRatio>& further,
+    const std::atomic<bool>* stop) {
   const Key key = MakeKey(encoding, absolute_lag, sizes, ratio, further);
   if (auto found = Find(key)) return found;
   absl::StatusOr<EncodingSpec> spec = SpecFor(encoding, sizes);
   if (!spec.ok()) return spec.status();
   spec->absolute_lag = absolute_lag;
   absl::StatusOr<std::shared_ptr<const Encoder>> encoder =
-      Encoder::Compile(*spec, sizes, ratio, further);
+      Encoder::Compile(*spec, sizes, ratio, further, stop);
   if (!encoder.ok()) return encoder;
 
   std::lock_guard lock(mutex_);

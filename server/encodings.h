@@ -31,10 +31,12 @@ class EncoderCache {
 
   // Compiles or finds. INVALID_ARGUMENT when the encoding does not fit the
   // sizes. `absolute_lag` overrides the spec's two-sided rule.
+  // CANCELLED soon after `stop` becomes true.
   absl::StatusOr<std::shared_ptr<const Encoder>> Get(
       const NamedEncoding& encoding, bool absolute_lag,
       const EncoderSizes& sizes, const TickRatio& ratio,
-      const std::vector<TickRatio>& further = {});
+      const std::vector<TickRatio>& further = {},
+      const std::atomic<bool>* stop = nullptr);
   // The same without compiling: null if it would have to.
   std::shared_ptr<const Encoder> Find(
       const NamedEncoding& encoding, bool absolute_lag,

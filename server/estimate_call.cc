@@ -18,7 +18,8 @@ EstimateCall::EstimateCall(const ServiceContext& context,
 
 void EstimateCall::Begin() {
   if (!access().ok()) return End(access());
-  absl::Status status = Guarded([&] { return Answer(Compiling::kNo); });
+  absl::Status status =
+      Guarded([&] { return Answer(Compiling::kNo, nullptr); });
   if (IsCompilingNeeded(status)) {
     status = Guarded([&] {
       return Submit(PredictCompiling(request_, arrival_.settings->encodings),
@@ -29,9 +30,10 @@ void EstimateCall::Begin() {
   End(status);
 }
 
-absl::Status EstimateCall::Answer(Compiling compiling) {
+absl::Status EstimateCall::Answer(Compiling compiling,
+                                  const std::atomic<bool>* stop) {
   auto decoded =
-      Decode(request_, DecodeContextOf(*arrival_.settings, compiling),
+      Decode(request_, DecodeContextOf(*arrival_.settings, compiling, stop),
              Payload::kAbsent);
   if (!decoded.ok()) return decoded.status();
   const RequestSizes& s = decoded->sizes;
@@ -73,8 +75,8 @@ absl::Status EstimateCall::Answer(Compiling compiling) {
   return absl::OkStatus();
 }
 
-absl::Status EstimateCall::AnswerOnWorker(const std::atomic<bool>&) {
-  return Answer(Compiling::kYes);
+absl::Status EstimateCall::AnswerOnWorker(const std::atomic<bool>& stop) {
+  return Answer(Compiling::kYes, &stop);
 }
 
 }  // namespace attnd::server

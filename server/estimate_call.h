@@ -18,7 +18,7 @@ class EstimateCall final : public WorkerCall {
   void Begin();
 
  private:
-  absl::Status Answer(Compiling compiling);
+  absl::Status Answer(Compiling compiling, const std::atomic<bool>* stop);
   absl::Status AnswerOnWorker(const std::atomic<bool>& stop) override;
 
   const v1::AttendRequest& request_;

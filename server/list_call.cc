@@ -20,10 +20,10 @@ void ListCall::Begin() {
   if (!submitted.ok()) End(submitted);
 }
 
-absl::Status ListCall::AnswerOnWorker(const std::atomic<bool>&) {
+absl::Status ListCall::AnswerOnWorker(const std::atomic<bool>& stop) {
   reply_.set_config_generation(arrival_.settings->generation);
   return ListEncodings(arrival_.settings->encodings,
-                       arrival_.settings->limits(), request_, reply_);
+                       arrival_.settings->limits(), request_, reply_, &stop);
 }
 
 }  // namespace attnd::server

@@ -51,7 +51,8 @@ EncoderSizes ListSizes(const v1::ListEncodingsRequest& request,
 absl::Status ListEncodings(const EncodingCatalog& catalog,
                            const v1::Limits& limits,
                            const v1::ListEncodingsRequest& request,
-                           v1::ListEncodingsResponse& reply) {
+                           v1::ListEncodingsResponse& reply,
+                           const std::atomic<bool>* stop) {
   const absl::Status checked = CheckListSizes(request, limits);
   if (!checked.ok()) return checked;
   std::vector<const NamedEncoding*> wanted;
@@ -67,6 +68,7 @@ absl::Status ListEncodings(const EncodingCatalog& catalog,
     }
   }
   for (const NamedEncoding* encoding : wanted) {
+    if (stop != nullptr && *stop) return absl::CancelledError("stopped");
     absl::StatusOr<v1::ResolvedEncoding> resolved =
         Resolve(*encoding, ListSizes(request, encoding->spec));
     if (!resolved.ok() && request.names_size() > 0) {

@@ -2,6 +2,7 @@
 #ifndef ATTND_SERVER_NAMED_ENCODING_H_
 #define ATTND_SERVER_NAMED_ENCODING_H_
 
+#include <atomic>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -28,10 +29,17 @@ struct NamedEncoding {
   bool uses_time() const { return spec.uses_time() || definition.has_preset(); }
 };
 
+// What reading an encoding finds out. The eigenvalues of dense blocks take up
+// to a quarter of a second each.
+enum class EncodingChecks { kAll, kAllButEigenvalues };
+
 // Reads the wire form. Adds every violation below `prefix` ("encodings[1].");
-// parts that are not served yet as unserved. Does not look at the name.
+// parts that are not served yet as unserved. Does not look at the name. Soon
+// after `stop` becomes true it returns with what it has found.
 NamedEncoding ReadEncoding(const v1::Encoding& encoding,
-                           absl::string_view prefix, Violations& violations);
+                           absl::string_view prefix, Violations& violations,
+                           EncodingChecks checks = EncodingChecks::kAll,
+                           const std::atomic<bool>* stop = nullptr);
 
 // The spec at given sizes: presets are expanded. INVALID_ARGUMENT when a preset
 // does not fit them.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -57,6 +58,14 @@ Matrix StableMatrix(int n, Random& random, double largest = 0) {
     x[i * n + i] = largest - reach * (0.2 + 0.8 * random.Uniform());
   }
   return x;
+}
+
+TEST(Dense, StopsWhenTold) {
+  Random random(1);
+  const Matrix x = RandomMatrix(16, random);
+  const std::atomic<bool> stop{true};
+  EXPECT_EQ(SplitDense(x, 16, "matrix", &stop).status().code(),
+            absl::StatusCode::kCancelled);
 }
 
 TEST(Dense, MatchesTheSeriesForRandomMatrices) {

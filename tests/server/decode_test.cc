@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <cmath>
 #include <functional>
 #include <limits>
@@ -389,6 +390,35 @@ TEST_F(DecodeTest, InlineEncodings) {
   encoding.mutable_biases()->RemoveLast();
   encoding.clear_time_unit();
   ExpectInvalid("inline_encoding.time_unit: required");
+}
+
+// Neither eigenvalues nor anything else that takes long is found on the thread
+// that asks first; what is wrong with them is told by the one that compiles.
+TEST_F(DecodeTest, DenseBlocksOfRequestsAreCheckedWhereTheyAreCompiled) {
+  inline_allowed_ = true;
+  SetTimes();
+  v1::Encoding& encoding = *request_.mutable_inline_encoding();
+  encoding.set_time_unit("1s");
+  v1::Dense& dense = *encoding.add_blocks()->mutable_dense();
+  dense.set_dim(2);
+  for (const double x : {1, 0, 0, 1}) dense.add_matrix(x);  // grows
+  const auto decode = [&](Compiling compiling, bool stopped) {
+    const std::atomic<bool> stop{stopped};
+    return Decode(request_,
+                  {.encodings = catalog_,
+                   .limits = config_.effective.limits(),
+                   .inline_encodings_allowed = true,
+                   .compiling = compiling,
+                   .stop = &stop},
+                  Payload::kPresent)
+        .status();
+  };
+  EXPECT_TRUE(IsCompilingNeeded(decode(Compiling::kNo, false)));
+  EXPECT_EQ(decode(Compiling::kYes, true).code(), absl::StatusCode::kCancelled);
+  ExpectInvalid("inline_encoding.blocks[0].dense.matrix");
+  for (int i = 0; i < 4; ++i) dense.set_matrix(i, i == 0 || i == 3 ? -1 : 0);
+  EXPECT_TRUE(decode(Compiling::kYes, false).ok());
+  EXPECT_TRUE(decode(Compiling::kNo, false).ok()) << "in the cache";
 }
 
 // With one axis it is of the class; with more it turns by places, of which the
