@@ -12,9 +12,10 @@ namespace {
 // A unit takes about 2 ms at 100 GFLOP/s, so that a worker is free again soon.
 constexpr int64_t kUnitFlops = 200'000'000;
 
-// What stays in a core's cache beside the tiles. Longer items compute their
-// phases for every head anew, which is little beside their products.
-constexpr int64_t kMaxSharedPhaseFloats = 128 * 1024;
+// Up to here a row of phases is read faster than it is made. Longer items
+// compute their phases for every head anew, which is little beside their
+// products.
+constexpr int64_t kMaxSharedPhaseFloats = 256 * 1024;
 // A free turn costs far more than to read it from memory.
 constexpr int64_t kMaxSharedTurnFloats = 16 * 1024 * 1024;
 
