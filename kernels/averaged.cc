@@ -3,16 +3,14 @@
 #include <complex>
 #include <vector>
 
-#include "kernels/chains.h"
 #include "kernels/matrix_exp.h"
+#include "kernels/pair_logits.h"
 #include "kernels/phi1.h"
 
 namespace attnd {
 namespace {
 
 using Complex = std::complex<double>;
-
-constexpr int kMaxOrder = 4;
 
 double SpectralLogit(const HeadEncoder::Spectral& s, bool absolute,
                      const float* q, const float* k, int64_t k_width,
@@ -24,7 +22,7 @@ double SpectralLogit(const HeadEncoder::Spectral& s, bool absolute,
   for (const auto& [source, omega] : s.turns) {
     angle += omega * lag[source * lag_stride];
   }
-  Complex f[kMaxOrder];
+  Complex f[kMaxJets];
   Phi1Derivatives({-s.rate * d, -angle}, order, f);
   double power = 1;
   for (int i = 1; i < order; ++i) f[i] *= (power *= s.coupling * d);

@@ -14,18 +14,24 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
-// The upper halves of v rounded to the nearest, ties to even, in 32 bits each;
-// NaN stays NaN.
+// The upper halves of v rounded to the nearest, ties to even, in 32 bits each.
+// A NaN may become any number.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> Bf16Bits(D, V v) {
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> Bf16BitsOfNumbers(D, V v) {
   const hn::Rebind<uint32_t, D> d32;
   const auto bits = hn::BitCast(d32, v);
-  const auto upper = hn::ShiftRight<16>(bits);
-  const auto odd = hn::And(upper, hn::Set(d32, 1));
-  const auto rounded =
-      hn::ShiftRight<16>(hn::Add(bits, hn::Add(hn::Set(d32, 0x7fff), odd)));
+  const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
+  return hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fff)), odd));
+}
+
+// The same; NaN stays NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Vec<hn::Rebind<uint32_t, D>> Bf16Bits(D d, V v) {
+  const hn::Rebind<uint32_t, D> d32;
+  const auto quiet =
+      hn::Or(hn::ShiftRight<16>(hn::BitCast(d32, v)), hn::Set(d32, 0x40));
   const auto nan = hn::RebindMask(d32, hn::Ne(v, v));
-  return hn::IfThenElse(nan, hn::Or(upper, hn::Set(d32, 0x40)), rounded);
+  return hn::IfThenElse(nan, quiet, Bf16BitsOfNumbers(d, v));
 }
 
 }  // namespace HWY_NAMESPACE

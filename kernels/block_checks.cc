@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/direct_sum.h"
 #include "kernels/field_checks.h"
 #include "kernels/rotary_checks.h"
 
@@ -37,7 +38,7 @@ absl::Status CheckOneOrEach(const std::string& path, size_t count, size_t items,
 }
 
 absl::Status CheckOrder(const std::string& path, int size) {
-  if (size >= 2 && size <= 4) return absl::OkStatus();
+  if (size >= 2 && size <= kMaxJets) return absl::OkStatus();
   return Refuse(path, size, "2, 3 or 4");
 }
 

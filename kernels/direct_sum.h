@@ -23,6 +23,9 @@ struct Plane {
   std::vector<PlaneTerm> further = {};
 };
 
+// Jets of a chain, at most.
+inline constexpr int kMaxJets = 4;
+
 // exp(D(-rate I + coupling N)) on channels.size() channels (1 to 4), N the
 // upper shift: (N x)_i = x_{i+1}. A chain of one is a decay. Chains are
 // disjoint among themselves; where a chain shares channels with planes (damped

@@ -12,7 +12,6 @@ namespace attnd {
 namespace {
 
 using Complex = std::complex<double>;
-constexpr int kMaxOrder = 4;
 
 // exp(z) - 1 without cancellation near 0.
 Complex ExpMinusOne(Complex z) {
@@ -33,8 +32,8 @@ struct Cell {
 
 // The upper triangular Toeplitz matrix f(z + step N).
 struct Toeplitz {
-  std::array<Complex, kMaxOrder> diagonal;  // [r]: f^(r)(z) step^r / r!
-  Complex first_minus_one;                  // f(z) - 1
+  std::array<Complex, kMaxJets> diagonal;  // [r]: f^(r)(z) step^r / r!
+  Complex first_minus_one;                 // f(z) - 1
 };
 
 // factor * step^r, 0 where the factor is.
@@ -50,7 +49,7 @@ Toeplitz ExpOf(const Cell& cell) {
                         Complex(std::cos(cell.angle), -std::sin(cell.angle));
   Toeplitz t{.diagonal = {}, .first_minus_one = ExpMinusOne(turned)};
   double factorial = 1;
-  for (int r = 0; r < kMaxOrder; ++r) {
+  for (int r = 0; r < kMaxJets; ++r) {
     if (r > 0) factorial *= r;
     t.diagonal[r] = TimesPower(value / factorial, cell.step, r);
   }
@@ -60,26 +59,26 @@ Toeplitz ExpOf(const Cell& cell) {
 // phi1^(r)(z) = int_0^1 u^r e^(uz) du.
 Toeplitz AverageOf(const Cell& cell) {
   const Complex z = cell.z;
-  std::array<Complex, kMaxOrder> integral{};
+  std::array<Complex, kMaxJets> integral{};
   Complex first_minus_one = 0;
   if (std::abs(z) < 2) {
     Complex power = 1;  // z^k / k!
     for (int k = 0; k < 40; ++k) {
-      for (int r = 0; r < kMaxOrder; ++r) integral[r] += power / (k + r + 1.0);
+      for (int r = 0; r < kMaxJets; ++r) integral[r] += power / (k + r + 1.0);
       if (k > 0) first_minus_one += power / (k + 1.0);
       power *= z / (k + 1.0);
     }
   } else {
     const Complex exp_minus_one = ExpMinusOne({z.real(), -cell.angle});
     integral[0] = exp_minus_one / z;
-    for (int r = 1; r < kMaxOrder; ++r) {
+    for (int r = 1; r < kMaxJets; ++r) {
       integral[r] = (exp_minus_one + 1.0 - double(r) * integral[r - 1]) / z;
     }
     first_minus_one = integral[0] - 1.0;
   }
   Toeplitz t{.diagonal = {}, .first_minus_one = first_minus_one};
   double factorial = 1;
-  for (int r = 0; r < kMaxOrder; ++r) {
+  for (int r = 0; r < kMaxJets; ++r) {
     if (r > 0) factorial *= r;
     t.diagonal[r] = TimesPower(integral[r] / factorial, cell.step, r);
   }

@@ -161,6 +161,19 @@ void DriveAxes::MakeMatrices(bool query, int64_t row, float* matrices) {
   }
 }
 
+void DriveAxes::Encode(RowBatch batch, int64_t first) {
+  const int64_t rows = batch.rows;
+  for (int64_t r = 0; r < rows; r += kPhaseRows) {
+    batch.rows = std::min(kPhaseRows, rows - r);
+    batch.phases = batch.head->turns()
+                       ? Phases(batch.query, first + r, batch.rows)
+                       : nullptr;
+    EncodeRows(batch);
+    batch.src += batch.rows * batch.stride;
+    batch.dst += batch.rows * batch.padded;
+  }
+}
+
 const float* DriveAxes::Phases(bool query, int64_t row, int64_t count) {
   const int64_t floats = phase_floats();
   if (!shared_) {

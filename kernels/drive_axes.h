@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/encoder.h"
+#include "kernels/phase_rows.h"
 #include "kernels/plan.h"
 #include "kernels/rotation.h"
 #include "kernels/tensor.h"
@@ -37,16 +38,12 @@ class DriveAxes {
   // next call.
   const float* QueryPhases(int64_t i) { return Phases(true, i, 1); }
   const float* KeyPhases(int64_t j) { return Phases(false, j, 1); }
-  // Those of `count` <= kPhaseRows rows that follow each other, one after the
-  // other.
-  const float* QueryPhaseRows(int64_t i, int64_t count) {
-    return Phases(true, i, count);
-  }
-  const float* KeyPhaseRows(int64_t j, int64_t count) {
-    return Phases(false, j, count);
-  }
+  // EncodeRows (rotation.h) of the batch's rows, the first of them row `first`
+  // of the item's order, kPhaseRows at a time. `batch.phases` is not read;
+  // scratch takes kPhaseRows rows.
+  void Encode(RowBatch batch, int64_t first);
 
-  // The same places, as PhaseRow wants them; valid until the next call.
+  // The same places, as PhaseRows wants them; valid until the next call.
   const PhasePoint* QueryPoints(int64_t i) { return Points(true, i); }
   const PhasePoint* KeyPoints(int64_t j) { return Points(false, j); }
   // A place before all rows, one per source: rebased ticks as the item's, or

@@ -258,8 +258,6 @@ class EncoderBuilder {
       floats += turn.size * turn.size;
       head_.free_turns_.push_back(std::move(turn));
     }
-    if (floats == 0) return;
-    head_.table_size_ = std::max(head_.table_size_, 16);
     head_.matrix_floats_ = (floats + 15) / 16 * 16;
   }
 

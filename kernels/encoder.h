@@ -77,8 +77,9 @@ class HeadEncoder {
   // Planes (p, p + planes) that are all a row of this head turns, and nothing
   // else happens to it (0: none do); -1 where it is not that simple.
   int half_split_planes() const;
-  // Entries in a phase table: planes rounded up to 16; some, too, where there
-  // are only free turns.
+  // Whether rows are turned by a phase row when they are encoded.
+  bool turns() const { return phase_floats() > 0 && !pairwise(); }
+  // Entries in a phase table: planes rounded up to 16.
   int table_size() const { return table_size_; }
   // Turns by places; their matrices stand behind the phases of a row.
   const std::vector<FreeTurn>& free_turns() const { return free_turns_; }

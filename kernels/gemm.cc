@@ -24,6 +24,10 @@ enum class Product { kQueryKey, kWeightValue, kWeightValueAccumulate };
 // product, bf16, rows, keys, dim
 using Key = std::tuple<Product, bool, int, int, int64_t>;
 
+Product WeightValueProduct(bool accumulate) {
+  return accumulate ? Product::kWeightValueAccumulate : Product::kWeightValue;
+}
+
 // A built product with its memory objects; data handles change per call.
 struct Primitive {
   dnnl::matmul matmul;
@@ -123,6 +127,25 @@ struct TileGemm::Impl {
         dnnl_primitive_execute(primitive.matmul.get(), stream.get(), 4, args),
         "matmul execution failed");
   }
+
+  // The product that the key names: one, or one for each block of keys where
+  // they are not packed for the library.
+  template <class T>
+  absl::Status Multiply(const Key& key, const T* a, const T* b, float* c) {
+    const auto [product, bf16, rows, keys, dim] = key;
+    const int pieces =
+        product == Product::kQueryKey && !bf16 ? Pieces(keys) : 1;
+    const int width = keys / pieces;
+    try {
+      Primitive& primitive = Get(key);
+      for (int i = 0; i < pieces; ++i) {
+        Run(primitive, a, b + i * dim * width, c + i * width);
+      }
+      return absl::OkStatus();
+    } catch (const dnnl::error& error) {
+      return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
+    }
+  }
 };
 
 TileGemm::TileGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -146,56 +169,29 @@ absl::StatusOr<std::unique_ptr<TileGemm>> TileGemm::Create() {
 
 absl::Status TileGemm::QueryKey(int rows, int keys, int64_t dim, const float* q,
                                 const float* key_pack, float* s) {
-  try {
-    Primitive& primitive =
-        impl_->Get({Product::kQueryKey, false, rows, keys, dim});
-    const int pieces = impl_->Pieces(keys);
-    const int width = keys / pieces;
-    for (int i = 0; i < pieces; ++i) {
-      impl_->Run(primitive, q, key_pack + i * dim * width, s + i * width);
-    }
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN QK^T: ", error.what()));
-  }
+  return impl_->Multiply({Product::kQueryKey, false, rows, keys, dim}, q,
+                         key_pack, s);
 }
 
 absl::Status TileGemm::WeightValue(int rows, int keys, int64_t dim,
                                    const float* p, const float* v,
                                    bool accumulate, float* o) {
-  const Product product =
-      accumulate ? Product::kWeightValueAccumulate : Product::kWeightValue;
-  try {
-    impl_->Run(impl_->Get({product, false, rows, keys, dim}), p, v, o);
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN PV: ", error.what()));
-  }
+  return impl_->Multiply(
+      {WeightValueProduct(accumulate), false, rows, keys, dim}, p, v, o);
 }
 
 absl::Status TileGemm::QueryKey(int rows, int keys, int64_t dim,
                                 const uint16_t* q, const uint16_t* key_pack,
                                 float* s) {
-  try {
-    impl_->Run(impl_->Get({Product::kQueryKey, true, rows, keys, dim}), q,
-               key_pack, s);
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN QK^T: ", error.what()));
-  }
+  return impl_->Multiply({Product::kQueryKey, true, rows, keys, dim}, q,
+                         key_pack, s);
 }
 
 absl::Status TileGemm::WeightValue(int rows, int keys, int64_t dim,
                                    const uint16_t* p, const uint16_t* v,
                                    bool accumulate, float* o) {
-  const Product product =
-      accumulate ? Product::kWeightValueAccumulate : Product::kWeightValue;
-  try {
-    impl_->Run(impl_->Get({product, true, rows, keys, dim}), p, v, o);
-    return absl::OkStatus();
-  } catch (const dnnl::error& error) {
-    return absl::InternalError(absl::StrCat("oneDNN PV: ", error.what()));
-  }
+  return impl_->Multiply(
+      {WeightValueProduct(accumulate), true, rows, keys, dim}, p, v, o);
 }
 
 bool TileGemm::NativeBf16() {

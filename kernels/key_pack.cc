@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "kernels/absolute_rows.h"
+#include "kernels/block_pack.h"
 #include "kernels/chains.h"
 #include "kernels/gemm.h"
 #include "kernels/rotation.h"
@@ -53,11 +54,12 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   values_in_place_ =
       dense ? value.FloatRow(batch_, kv_head_, item_->KeyRow(0)) : nullptr;
   const TensorRef& key = problem.key;
-  keys_in_place_ = head_ == nullptr && key.shape().cols == dim_ && adjacent &&
-                           key.rows_adjacent() &&
-                           (encoder == nullptr || encoder->absolute().empty())
-                       ? key.FloatRow(batch_, kv_head_, item_->KeyRow(0))
-                       : nullptr;
+  const bool plain = key.shape().cols == dim_ && adjacent &&
+                     key.rows_adjacent() &&
+                     (head_ == nullptr || head_->half_split_planes() == 0) &&
+                     (encoder == nullptr || encoder->absolute().empty());
+  plain_keys_ =
+      plain ? key.FloatRow(batch_, kv_head_, item_->KeyRow(0)) : nullptr;
   half_state_.assign(keys / kKeyBlock, {});
   norms_.assign(keys / kKeyBlock, -1);
   for (Raw& raw : raw_) raw.first = -1;
@@ -287,38 +289,21 @@ double KeyPack::Norm(int64_t first) {
   return norm;
 }
 
-// Keys that are packed as they lie in the request; null where they are not.
-const float* KeyPack::PlainRows(int64_t first, int64_t last) {
-  const TensorRef& key = plan_->problem().key;
-  if (!keys_in_order_ || key.shape().cols != dim_ || !key.rows_adjacent() ||
-      (head_ != nullptr && head_->half_split_planes() != 0)) {
-    return nullptr;
-  }
-  const float* rows = key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
-  const bool plain =
-      rows != nullptr && FiniteValues(rows, (last - first) * dim_);
-  return plain ? rows : nullptr;
-}
-
-// f32 keys in the order of the request, 16 by 16.
+// f32 keys in the order of the request.
 bool KeyPack::EncodeAtOnce(int64_t first, int64_t last) {
   if (head_ == nullptr || !keys_in_order_) return false;
   const TensorRef& key = plan_->problem().key;
   const float* src = key.FloatRow(batch_, kv_head_, item_->KeyRow(first));
   if (src == nullptr) return false;
-  const bool turns = head_->table_size() > 0 && !head_->pairwise();
-  RowBatch batch = {.head = head_,
-                    .stride = key.row_stride_bytes() / 4,
-                    .dim = key.shape().cols,
-                    .padded = dim_,
-                    .scratch = rows_.data() + kKeyBlock * dim_};
-  for (int64_t j = first; j < last; j += kPhaseRows) {
-    batch.rows = std::min(kPhaseRows, last - j);
-    batch.src = src + (j - first) * batch.stride;
-    if (turns) batch.phases = axes_.KeyPhaseRows(j, batch.rows);
-    batch.dst = rows_.data() + (j - first) * dim_;
-    EncodeRows(batch);
-  }
+  axes_.Encode({.head = head_,
+                .src = src,
+                .stride = key.row_stride_bytes() / 4,
+                .rows = last - first,
+                .dim = key.shape().cols,
+                .padded = dim_,
+                .scratch = rows_.data() + kKeyBlock * dim_,
+                .dst = rows_.data()},
+               first);
   return true;
 }
 
@@ -331,21 +316,19 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
                                  ? nullptr
                                  : &encoder->absolute();
   const int64_t last = std::min(first + kKeyBlock, item_->key_rows);
-  if (absolute == nullptr) {
-    if (const float* plain = PlainRows(first, last); plain != nullptr) {
-      PackBlock(plain, last - first, dim_, block);
-      return;
-    }
-    if (EncodeAtOnce(first, last)) {
-      PackBlock(rows_.data(), last - first, dim_, block);
-      return;
-    }
+  if (plain_keys_ != nullptr &&
+      FiniteValues(plain_keys_ + first * dim_, (last - first) * dim_)) {
+    PackBlock(plain_keys_ + first * dim_, last - first, dim_, block);
+    return;
+  }
+  if (absolute == nullptr && EncodeAtOnce(first, last)) {
+    PackBlock(rows_.data(), last - first, dim_, block);
+    return;
   }
   float* rows = rows_.data();
   float* raw = rows + kKeyBlock * dim_;
   float* scratch = raw + dim_;
-  const bool turns =
-      head_ != nullptr && head_->table_size() > 0 && !head_->pairwise();
+  const bool turns = head_ != nullptr && head_->turns();
   for (int64_t j = first; j < last; ++j) {
     // Also of the next block, which comes next.
     const int64_t soon = std::min(j + kAhead, item_->key_rows - 1);
@@ -362,9 +345,8 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
                          KeyPlace(plan_->problem(), number_, item_->KeyRow(j)),
                          &absolute_scratch_, raw);
     }
-    const float* cosine = turns ? axes_.KeyPhases(j) : nullptr;
-    const float* sine = turns ? cosine + head_->table_size() : nullptr;
-    EncodeRow(head_, false, cosine, sine, 1.0f, row, dim, dim_, scratch,
+    const float* phases = turns ? axes_.KeyPhases(j) : nullptr;
+    EncodeRow(head_, false, phases, 1.0f, row, dim, dim_, scratch,
               rows + (j - first) * dim_);
   }
   PackBlock(rows, last - first, dim_, block);

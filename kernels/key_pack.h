@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "kernels/bf16_pack.h"
+#include "kernels/block_pack.h"
 #include "kernels/drive_axes.h"
 #include "kernels/gemm.h"
 #include "kernels/plan.h"
@@ -42,7 +42,9 @@ class KeyPack {
   // Keys from `first` on as they lie in the request, row after row, if an
   // identity head reads them so; else null.
   const float* KeysInPlace(int64_t first) const {
-    return keys_in_place_ == nullptr ? nullptr : keys_in_place_ + first * dim_;
+    return head_ != nullptr || plain_keys_ == nullptr
+               ? nullptr
+               : plain_keys_ + first * dim_;
   }
   // The same rounded to bf16 (gemm.h), for blocks of 64 keys in [first, last).
   void EnsureHalfKeys(int64_t first, int64_t last);
@@ -109,7 +111,6 @@ class KeyPack {
   float* Block(int64_t first);
   void PackKeys(int64_t first, float* block);
   void EncodeBlock(int64_t first, float* block);
-  const float* PlainRows(int64_t first, int64_t last);
   bool EncodeAtOnce(int64_t first, int64_t last);
   void MoveToReference(int64_t first, int64_t reference, float* block);
   bool FiniteInPlace(int64_t first);
@@ -132,8 +133,9 @@ class KeyPack {
   // All values of the head where they lie row after row, as products need them;
   // else null.
   const float* values_in_place_ = nullptr;
-  const float* keys_in_place_ = nullptr;  // the same of keys
-  bool keys_in_order_ = false;            // of the item, row after row
+  // The same of keys that are packed as they lie in the request.
+  const float* plain_keys_ = nullptr;
+  bool keys_in_order_ = false;  // row after row
   AlignedBuffer keys_, values_, rows_, lags_, at_end_, factors_;
   struct HalfState {
     bool keys = false, values = false;

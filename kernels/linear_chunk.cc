@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "kernels/block_pack.h"
 #include "kernels/feature_map.h"
 #include "kernels/rotation.h"
 
@@ -40,7 +41,7 @@ void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
   const int64_t dim = key.shape().cols;
   float* rows = rows_.Reserve(kLinearChunk * dim_);
   float* raw = raw_.Reserve(2 * dim_);
-  const bool turns = head != nullptr && head->table_size() > 0;
+  const bool turns = head != nullptr && head->turns();
   for (int64_t j = 0; j < count_; ++j) {
     if (held != nullptr) {
       held->Event(key_ + j, rows + j * dim_);
@@ -49,9 +50,8 @@ void LinearChunk::LoadKeys(const LinearPlan& plan, int64_t batch,
     key.LoadRow(batch, kv_head, walk_->KeyRow(key_ + j), raw);
     Prefetch(key, batch, kv_head, key_ + j + kLinearChunk);
     ApplyFeatureMap(plan.problem().options.feature_map, raw, dim);
-    const float* cosine = turns ? walk_->KeyPhases(key_ + j) : nullptr;
-    const float* sine = turns ? cosine + head->table_size() : nullptr;
-    EncodeRow(head, false, cosine, sine, 1.0f, raw, dim, dim_, raw + dim_,
+    const float* phases = turns ? walk_->KeyPhases(key_ + j) : nullptr;
+    EncodeRow(head, false, phases, 1.0f, raw, dim, dim_, raw + dim_,
               rows + j * dim_);
   }
   PackBlock(rows, count_, dim_, still_.Reserve(dim_ * kLinearChunk));

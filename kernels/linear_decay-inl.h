@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "kernels/exp-inl.h"
+#include "kernels/jets-inl.h"
 #include "kernels/linear_decays.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -39,32 +40,6 @@ HWY_INLINE DecayVector Decay(DecayLane d, DecayVector rate_hi,
   return hn::NegMulAdd(e, rest, e);
 }
 
-// power[i] = e z^i / i! below `order`; 0 where e is 0 even if z^i overflowed.
-HWY_INLINE void Powers(DecayLane d, DecayVector e, DecayVector z, int order,
-                       DecayVector* power) {
-  power[0] = e;
-  const auto alive = hn::Gt(e, hn::Zero(d));
-  for (int i = 1; i < order; ++i) {
-    power[i] = hn::IfThenElseZero(
-        alive, hn::Mul(power[i - 1],
-                       hn::Mul(z, hn::Set(d, 1.0f / static_cast<float>(i)))));
-  }
-}
-
-// y_r = sum_i power_i x_{r-i} (transposed) or x_{r+i}.
-template <bool kTransposed>
-HWY_INLINE void Combine(const DecayVector* power, int order,
-                        const DecayVector* x, DecayVector* y) {
-  for (int r = 0; r < order; ++r) {
-    DecayVector sum = hn::Mul(power[0], x[r]);
-    const int terms = kTransposed ? r : order - 1 - r;
-    for (int i = 1; i <= terms; ++i) {
-      sum = hn::MulAdd(power[i], x[kTransposed ? r - i : r + i], sum);
-    }
-    y[r] = sum;
-  }
-}
-
 // One chain over `columns`, a multiple of 16, with a lag each: A(lag) x, or its
 // transpose. Jet r of x at src + r * src_step, of the answer at dst + r *
 // dst_step.
@@ -86,7 +61,7 @@ HWY_INLINE void AdvanceChain(const LinearDecays::Table& table, int chain,
       hn::StoreU(hn::Mul(e, hn::LoadU(d, src + j)), d, dst + j);
       continue;
     }
-    DecayVector x[kMaxLinearOrder], y[kMaxLinearOrder], power[kMaxLinearOrder];
+    DecayVector x[kMaxJets], y[kMaxJets], power[kMaxJets];
     for (int r = 0; r < order; ++r) {
       x[r] = hn::LoadU(d, src + r * src_step + j);
     }

@@ -61,8 +61,7 @@ void AdvanceQueriesImpl(const HeadEncoder& head, const Table& table,
           StoreFirst(hn::Mul(e, LoadFirst(d, at, live)), d, at, live);
           continue;
         }
-        DecayVector x[kMaxLinearOrder], y[kMaxLinearOrder],
-            power[kMaxLinearOrder];
+        DecayVector x[kMaxJets], y[kMaxJets], power[kMaxJets];
         for (int jet = 0; jet < group.order; ++jet) {
           x[jet] = LoadFirst(d, at + jet * group.count, live);
         }

@@ -27,9 +27,6 @@ inline constexpr double kMaxLinearGrowth = 40;
 // (1 + kMaxLinearPowers)^2 times the rounding of the terms.
 inline constexpr double kMaxLinearPowers = 4;
 
-// Jets of a chain are at most so many.
-inline constexpr int kMaxLinearOrder = 4;
-
 // Lags along every source of an encoder, for `width` rows or columns:
 // hi[source * width + j] + lo[...] is the lag to double precision.
 struct SplitLags {

@@ -8,8 +8,6 @@
 namespace attnd {
 namespace {
 
-constexpr int kMaxOrder = 4;
-
 int ChannelAt(const HeadEncoder& head, int position) {
   return head.order().empty() ? position : head.order()[position];
 }
@@ -116,8 +114,8 @@ void AdvanceFrame(const HeadEncoder* head, const double* lags, bool mirrored,
       const double lag = lags[head->chain_sources()[chain]];
       const double e = std::exp(-head->exact_rates()[chain] * lag);
       const double z = head->exact_couplings()[chain] * lag;
-      double* rows[kMaxOrder];
-      double power[kMaxOrder] = {e};
+      double* rows[kMaxJets];
+      double power[kMaxJets] = {e};
       for (int r = 0; r < group.order; ++r) {
         rows[r] = frame + (group.first + r * group.count + i) * width;
         if (r > 0) power[r] = e == 0 ? 0 : power[r - 1] * z / r;

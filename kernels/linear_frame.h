@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "kernels/encoder.h"
-#include "kernels/rotation.h"
+#include "kernels/phase_rows.h"
 
 namespace attnd {
 

@@ -59,8 +59,8 @@ void HeldKeys::Value(int64_t key, float* value) const {
 }
 
 void HeldKeys::Encode(bool query, const float* raw, double* row) {
-  EncodeRow(head_, query, nullptr, nullptr, 1.0f, raw, dim_, padded_,
-            scratch_.data(), encoded_.data());
+  EncodeRow(head_, query, nullptr, 1.0f, raw, dim_, padded_, scratch_.data(),
+            encoded_.data());
   std::copy_n(encoded_.data(), padded_, row);
 }
 

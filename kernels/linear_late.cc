@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "kernels/block_pack.h"
 #include "kernels/rotation.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -111,7 +112,7 @@ void CarryImpl(const Table& table, const SplitLags& gaps,
                int64_t rows, float* logits) {
   const DecayLane d;
   const auto n = static_cast<int64_t>(hn::Lanes(d));
-  HWY_ALIGN float power[kMaxLinearOrder * kLateBlock];
+  HWY_ALIGN float power[kMaxJets * kLateBlock];
   for (int i = 0; i < table.count(); ++i) {
     const int order = table.order[i];
     for (int64_t r = 0; r < kLateBlock; r += n) {
@@ -120,7 +121,7 @@ void CarryImpl(const Table& table, const SplitLags& gaps,
       const DecayVector e =
           Decay(d, hn::Set(d, table.rate_hi[i]), hn::Set(d, table.rate_lo[i]),
                 hi, hn::LoadU(d, gaps.lo.data() + lag));
-      DecayVector powers[kMaxLinearOrder];
+      DecayVector powers[kMaxJets];
       Powers(d, e, hn::Mul(hn::Set(d, table.coupling[i]), hi), order, powers);
       for (int p = 0; p < order; ++p) {
         hn::Store(powers[p], d, power + p * kLateBlock + r);

@@ -35,7 +35,7 @@ void PowersImpl(const HeadEncoder& head, const Table& table, const double* lags,
     }
     hn::Store(hn::Exp(d, hn::Load(d, exponent)), d, e);
     for (int l = 0; l < live; ++l) {
-      double* power = out + (i + l) * kMaxLinearOrder;
+      double* power = out + (i + l) * kMaxJets;
       power[0] = e[l];
       if (table.order[i + l] == 1) continue;
       const double z =
@@ -57,7 +57,7 @@ HWY_INLINE void StepChain(int order, const double* a, const double* b,
   const hn::Rebind<float, Double> df;
   const auto n = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t w = 0; w < width; w += n) {
-    hn::Vec<Double> s[kMaxLinearOrder], x[kMaxLinearOrder];
+    hn::Vec<Double> s[kMaxJets], x[kMaxJets];
     for (int r = 0; r < order; ++r) {
       s[r] = hn::LoadU(d, sums + r * step + w);
       if (delta != nullptr) {
@@ -84,9 +84,9 @@ void StepChainsImpl(const Table& table, const double* a, const double* b,
                     float* rounded, int64_t width) {
   for (int i = 0; i < table.count(); ++i) {
     const int64_t at = table.first[i] * width;
-    const double* own = a + i * kMaxLinearOrder;
+    const double* own = a + i * kMaxJets;
     const double* added =
-        delta != nullptr && late[i] != 0 ? b + i * kMaxLinearOrder : own;
+        delta != nullptr && late[i] != 0 ? b + i * kMaxJets : own;
     const float* from = delta == nullptr ? nullptr : delta + at;
     if (table.order[i] == 1) {
       StepChain(1, own, added, sums + at, from, rounded + at, 0, width);
@@ -150,8 +150,8 @@ void LinearSums::Step(const LinearDecays& decays, const double* lags,
   if (head == nullptr) return;
   if (decays.chains() > 0) {
     const int chains = decays.chains();
-    powers_.resize(2 * static_cast<size_t>(chains) * kMaxLinearOrder);
-    double* late_powers = powers_.data() + int64_t{chains} * kMaxLinearOrder;
+    powers_.resize(2 * static_cast<size_t>(chains) * kMaxJets);
+    double* late_powers = powers_.data() + int64_t{chains} * kMaxJets;
     HWY_DYNAMIC_DISPATCH(PowersImpl)
     (*head, decays.table(), lags, powers_.data());
     if (delta != nullptr) {

@@ -29,7 +29,7 @@ void LinearTile::Encode(const LinearPlan& plan, const Place& place,
   float* raw = raw_.Reserve(2 * dim_);
   float* out = advanced_.Reserve(kMaxTileRows * dim_);
   sums_.Reserve(kMaxTileRows * width_);
-  const bool turns = head != nullptr && head->table_size() > 0;
+  const bool turns = head != nullptr && head->turns();
   const int sources = walk.sources();
   lags_.Resize(place.rows * sources);
   for (int64_t r = 0; r < place.rows; ++r) {
@@ -39,10 +39,9 @@ void LinearTile::Encode(const LinearPlan& plan, const Place& place,
       plan.problem().attention.query.PrefetchRow(
           place.batch, place.head, walk.QueryRow(i + kLinearChunk));
     }
-    const float* cosine = turns ? walk.QueryPhases(i) : nullptr;
-    const float* sine = turns ? cosine + head->table_size() : nullptr;
-    EncodeRow(head, true, cosine, sine, plan.problem().attention.scale, raw,
-              dim, dim_, raw + dim_, out + r * dim_);
+    const float* phases = turns ? walk.QueryPhases(i) : nullptr;
+    EncodeRow(head, true, phases, plan.problem().attention.scale, raw, dim,
+              dim_, raw + dim_, out + r * dim_);
     for (int s = 0; s < sources; ++s) {
       lags_.Set(r * sources + s, reference < 0
                                      ? walk.QueryLagOfStart(s, i)

@@ -13,7 +13,6 @@ namespace {
 // basis would be no better than that of a defective pair.
 constexpr double kMaxStretch = 32;
 // Order of chain that the loops have closed forms for.
-constexpr int kMaxChain = 4;
 // Newton's iteration for the sign converges quadratically.
 constexpr int kMaxSignSteps = 60;
 
@@ -84,7 +83,7 @@ class Naming {
 
   // a I + c N, to the bit.
   bool NameChain() {
-    if (rows_ > kMaxChain) return false;
+    if (rows_ > kMaxJets) return false;
     for (int i = 0; i < rows_; ++i) {
       for (int j = 0; j < rows_; ++j) {
         const double expected = j == i ? At(0, 0) : j == i + 1 ? At(0, 1) : 0;

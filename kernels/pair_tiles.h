@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "kernels/chains.h"
 #include "kernels/decayed_queries.h"
 #include "kernels/key_pack.h"
+#include "kernels/pair_logits.h"
 #include "kernels/plan.h"
 #include "kernels/tensor.h"
 

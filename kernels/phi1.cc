@@ -11,8 +11,6 @@ namespace {
 
 using Complex = std::complex<double>;
 
-constexpr int kMaxOrder = 4;
-
 }  // namespace
 
 // From z phi1 = e^z - 1: z f_r = e^z / r! - f_{r-1}; near 0 by the series
@@ -49,7 +47,7 @@ void AverageRow(const HeadEncoder& head, const double* lags, const double* row,
     double angle = 0;
     for (const auto& [source, omega] : s.turns) angle += omega * lags[source];
     const double lag = lags[s.source];
-    Complex f[kMaxOrder];
+    Complex f[kMaxJets];
     Phi1Derivatives({-s.rate * lag, -angle}, order, f);
     double power = 1;
     for (int i = 1; i < order; ++i) f[i] *= (power *= s.coupling * lag);

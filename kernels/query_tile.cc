@@ -84,7 +84,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   }
 }
 
-// f32 queries in the order of the request, 16 by 16.
+// f32 queries in the order of the request.
 bool QueryTile::EncodeAtOnce(KeyPack& pack, float* raw, float* queries) {
   const AttentionProblem& problem = plan_->problem();
   const Encoder* encoder = plan_->encoder(place_.item);
@@ -103,23 +103,17 @@ bool QueryTile::EncodeAtOnce(KeyPack& pack, float* raw, float* queries) {
     EncodePlainRows(src, place_.rows, dim, dim_, problem.scale, queries);
     return true;
   }
-  const bool turns = head->table_size() > 0 && !head->pairwise();
-  RowBatch batch = {.head = head,
-                    .query = true,
-                    .stride = problem.query.row_stride_bytes() / 4,
-                    .dim = dim,
-                    .padded = dim_,
-                    .scale = problem.scale,
-                    .scratch = raw};
-  for (int64_t r = 0; r < place_.rows; r += kPhaseRows) {
-    batch.rows = std::min(kPhaseRows, place_.rows - r);
-    batch.src = src + r * batch.stride;
-    if (turns) {
-      batch.phases = pack.axes().QueryPhaseRows(place_.first + r, batch.rows);
-    }
-    batch.dst = queries + r * dim_;
-    EncodeRows(batch);
-  }
+  pack.axes().Encode({.head = head,
+                      .query = true,
+                      .src = src,
+                      .stride = problem.query.row_stride_bytes() / 4,
+                      .rows = place_.rows,
+                      .dim = dim,
+                      .padded = dim_,
+                      .scale = problem.scale,
+                      .scratch = raw,
+                      .dst = queries},
+                     place_.first);
   return true;
 }
 
@@ -129,8 +123,7 @@ void QueryTile::EncodeRowByRow(KeyPack& pack, float* raw, float* queries) {
   const HeadEncoder* head = pack.head();
   const int64_t group = problem.query.shape().heads / problem.key.shape().heads;
   const bool absolute = encoder != nullptr && !encoder->absolute().empty();
-  const bool turns =
-      head != nullptr && head->table_size() > 0 && !head->pairwise();
+  const bool turns = head != nullptr && head->turns();
   for (int64_t r = 0; r < place_.rows; ++r) {
     const int64_t i = place_.first + r;
     const int64_t soon = place_.first + std::min(r + kAhead, place_.rows - 1);
@@ -154,10 +147,9 @@ void QueryTile::EncodeRowByRow(KeyPack& pack, float* raw, float* queries) {
           scale * TemperatureFactor(*encoder->spec().temperature,
                                     encoder->ratio(), *item_, i));
     }
-    const float* cosine = turns ? pack.axes().QueryPhases(i) : nullptr;
-    const float* sine = turns ? cosine + head->table_size() : nullptr;
-    EncodeRow(head, true, cosine, sine, scale, row, problem.query.shape().cols,
-              dim_, raw + dim_, queries + r * dim_);
+    const float* phases = turns ? pack.axes().QueryPhases(i) : nullptr;
+    EncodeRow(head, true, phases, scale, row, problem.query.shape().cols, dim_,
+              raw + dim_, queries + r * dim_);
   }
 }
 

@@ -88,14 +88,10 @@ struct HalfRow {
   uint16_t* HWY_RESTRICT to;
 
   // A NaN may become another number: the sum of its row is NaN as well.
-  HWY_INLINE void Store(Lane, Vector p, int64_t c) const {
-    const hn::Rebind<uint32_t, Lane> d32;
+  HWY_INLINE void Store(Lane d, Vector p, int64_t c) const {
     const hn::Rebind<int32_t, Lane> di32;
     const hn::Rebind<uint16_t, Lane> d16;
-    const auto bits = hn::BitCast(d32, p);
-    const auto odd = hn::And(hn::ShiftRight<16>(bits), hn::Set(d32, 1));
-    const auto rounded =
-        hn::ShiftRight<16>(hn::Add(hn::Add(bits, hn::Set(d32, 0x7fff)), odd));
+    const auto rounded = Bf16BitsOfNumbers(d, p);
     hn::StoreU(hn::DemoteTo(d16, hn::BitCast(di32, rounded)), d16, to + c);
   }
   HWY_INLINE void StoreSome(Lane d, Vector p, int64_t c, int64_t count) const {

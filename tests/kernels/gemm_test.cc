@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/block_pack.h"
 #include "kernels/rotation.h"
 #include "kernels/tensor.h"
 #include "tests/kernels/problem_builder.h"

@@ -254,4 +254,12 @@ void ShortenTimes(ProblemSpec& spec, int64_t by) {
   }
 }
 
+LinearFamily FamilyNamed(const std::string& name) {
+  for (const LinearFamily& family : LinearFamilies()) {
+    if (family.name == name) return family;
+  }
+  ADD_FAILURE() << "no family " << name;
+  return {};
+}
+
 }  // namespace attnd::testing

@@ -53,6 +53,8 @@ struct LinearFamily {
   double slack = 1;  // the condition number of a dense one
 };
 std::vector<LinearFamily> LinearFamilies();
+// One of them; fails the test if there is none.
+LinearFamily FamilyNamed(const std::string& name);
 
 // Irregular times with gaps from 0.1 ms to 100 s, one in ten 0.
 std::vector<int64_t> IrregularTimes(Random& random, int64_t count);

@@ -18,14 +18,6 @@ namespace {
 using Options = LinearOptions;
 constexpr int64_t kSecond = 1'000'000'000;
 
-LinearFamily FamilyNamed(const std::string& name) {
-  for (const LinearFamily& family : LinearFamilies()) {
-    if (family.name == name) return family;
-  }
-  ADD_FAILURE() << "no family " << name;
-  return {};
-}
-
 // What goes out in 16 bits is the f32 answer rounded once.
 TEST(LinearShapes, SixteenBitOutputsAreTheFloatsRounded) {
   for (const bool bidirectional : {false, true}) {

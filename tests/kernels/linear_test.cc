@@ -20,14 +20,6 @@ namespace {
 using Options = LinearOptions;
 constexpr int64_t kSecond = 1'000'000'000;
 
-LinearFamily FamilyNamed(const std::string& name) {
-  for (const LinearFamily& family : LinearFamilies()) {
-    if (family.name == name) return family;
-  }
-  ADD_FAILURE() << "no family " << name;
-  return {};
-}
-
 EncodingSpec DecaySpec(std::vector<double> rates) {
   EncodingSpec spec;
   spec.blocks = {DecayBlock{.rates = std::move(rates)}};

@@ -9,8 +9,10 @@
 #include <memory>
 #include <vector>
 
+#include "kernels/block_pack.h"
 #include "kernels/clock.h"
 #include "kernels/gemm.h"
+#include "kernels/phase_rows.h"
 #include "kernels/tensor.h"
 #include "tests/kernels/problem_builder.h"
 
@@ -132,8 +134,8 @@ std::vector<float> Encode(const Encoder* encoder, const Table* table,
   std::copy(src.begin(), src.end(), in.Reserve(padded));
   std::fill_n(out.Reserve(padded), padded, 77.0f);
   EncodeRow(encoder ? &encoder->head(0) : nullptr, true,
-            table ? table->cosine : nullptr, table ? table->sine : nullptr,
-            scale, in.data(), dim, padded, scratch.Reserve(padded), out.data());
+            table ? table->cosine : nullptr, scale, in.data(), dim, padded,
+            scratch.Reserve(padded), out.data());
   return {out.data(), out.data() + padded};
 }
 
@@ -192,12 +194,12 @@ TEST(EncodeRows, AreTheRowsOneByOneAtAnyStride) {
       const auto encoder = Compile(blocks, dim);
       const HeadEncoder& head = encoder->head(0);
       constexpr int kRows = 5;
-      const bool turns = head.table_size() > 0;
+      const bool turns = head.turns();
       std::vector<PhasePoint> points;
       for (int64_t r = 0; r < kRows; ++r) points.push_back({.ticks = 1000 * r});
       AlignedBuffer phases, scratch, out;
       const int64_t padded = PaddedDim(dim), stride = dim + 3;
-      phases.Reserve(2 * head.table_size() * kRows + 1);
+      phases.Reserve(head.phase_floats() * kRows + 1);
       if (turns) PhaseRows(head, points.data(), kRows, phases.data());
       std::vector<float> src = random.Normals(kRows * stride);
       src[3 * stride + dim - 1] = std::numeric_limits<float>::infinity();

@@ -1,6 +1,6 @@
-// Rows of floats as the bf16 operands of products.
-#ifndef ATTND_KERNELS_BF16_PACK_H_
-#define ATTND_KERNELS_BF16_PACK_H_
+// Rows of floats as the packed second operands of products, in f32 and bf16.
+#ifndef ATTND_KERNELS_BLOCK_PACK_H_
+#define ATTND_KERNELS_BLOCK_PACK_H_
 
 #include <cstdint>
 
@@ -19,6 +19,10 @@ class HalfBuffer {
   AlignedBuffer floats_;
 };
 
+// Transposes `count` <= 64 encoded rows [count, padded] into one packed block
+// [padded, 64] (gemm.h); zeros in the other columns.
+void PackBlock(const float* rows, int64_t count, int64_t padded, float* block);
+
 // One block of the second operand of a bf16 product (gemm.h): `depth` rows of
 // `columns` <= 64 floats, `stride` floats apart, rounded to the nearest (ties
 // to even) and interleaved in pairs; zeros up to Bf16Depth(depth) rows and 64
@@ -28,4 +32,4 @@ void PackBf16(const float* rows, int64_t stride, int64_t depth, int64_t columns,
 
 }  // namespace attnd
 
-#endif  // ATTND_KERNELS_BF16_PACK_H_
+#endif  // ATTND_KERNELS_BLOCK_PACK_H_
