@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/float16.h"
 #include "proto/wire.h"
+#include "server/encoding_choice.h"
+#include "server/plan_bytes.h"
 #include "server/status.h"
 #include "server/violations.h"
 
@@ -48,37 +50,6 @@ absl::StatusOr<TensorRef> ToTensor(const v1::Tensor& tensor, Payload payload) {
                          ToLayout(tensor.layout()), shape);
 }
 
-int64_t TickNanoseconds(v1::TickUnit unit) {
-  switch (unit) {
-    case v1::TICK_UNIT_NANOSECONDS:
-      return 1;
-    case v1::TICK_UNIT_MICROSECONDS:
-      return 1000;
-    case v1::TICK_UNIT_MILLISECONDS:
-      return 1000 * 1000;
-    case v1::TICK_UNIT_POSITIONS:
-      return 0;
-    default:
-      return 1000 * 1000 * 1000;
-  }
-}
-
-// Nanoseconds of a tick of the request (of a unit of F64 times) along one
-// coordinate; 0 for positions and without times.
-int64_t RequestTick(const v1::AttendRequest& request, int coordinate = 0) {
-  if (!request.has_query_time()) return 0;
-  const v1::TimeAxis& axis = request.query_time();
-  if (axis.units().empty()) return TickNanoseconds(v1::TICK_UNIT_UNSPECIFIED);
-  return TickNanoseconds(
-      axis.units(std::min(coordinate, axis.units_size() - 1)));
-}
-
-// One tick is one unit where the request counts in positions.
-TickRatio RatioFor(int64_t tick_ns, int64_t unit_ns) {
-  return tick_ns == 0 ? kPositionRatio
-                      : TickRatio{.tick_ns = tick_ns, .unit_ns = unit_ns};
-}
-
 // A clock [B,H,L] or [B,H,L,channels], or gates [B,H,L], as [B,H,L,channels].
 absl::StatusOr<TensorRef> ToRowTensor(const v1::Tensor& tensor) {
   return TensorRef::Make(
@@ -90,55 +61,6 @@ absl::StatusOr<TensorRef> ToRowTensor(const v1::Tensor& tensor) {
        .cols = tensor.shape_size() == 4 ? tensor.shape(3) : 1});
 }
 
-// Items of a request: the batch, or the sequences packed into one.
-int64_t Items(const v1::AttendRequest& request, const RequestSizes& sizes) {
-  const auto& offsets = request.mask().query_offsets();
-  return offsets.empty() ? sizes.batch : offsets.size() - 1;
-}
-
-// Keys of an item that lengths, offsets and validity leave.
-int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
-                  int64_t item) {
-  const v1::Mask& mask = request.mask();
-  const int i = static_cast<int>(item);
-  int64_t first = item * keys, length = keys;
-  if (!mask.key_lengths().empty()) length = mask.key_lengths(i);
-  if (!mask.key_offsets().empty()) {
-    first = mask.key_offsets(i);
-    length = mask.key_offsets(i + 1) - first;
-  }
-  if (mask.key_validity().empty()) return length;
-  const auto begin = mask.key_validity().begin() + first;
-  return length - std::count(begin, begin + length, '\0');
-}
-
-// States of the linear kind that come and go, and what its heads hold while
-// they are computed.
-int64_t LinearBytes(const RequestSizes& sizes, const DecodedLinear& linear,
-                    int64_t items, DType output_dtype) {
-  // More workers than a machine has, each with a head of its own.
-  constexpr double kHeadsAtOnce = 256;
-  const double heads =
-      static_cast<double>(items) * static_cast<double>(sizes.kv_heads);
-  // Padded, with a column for the normaliser.
-  const double sums = static_cast<double>(sizes.dim + 16) *
-                      static_cast<double>(sizes.value_dim + 16);
-  const auto states =
-      static_cast<double>(linear.parts.size() + (linear.initial ? 1 : 0) +
-                          (linear.return_state ? 1 : 0));
-  double bytes = 8 * heads * sums * states + 64 * heads +
-                 12 * std::min(heads, kHeadsAtOnce) * sums;
-  if (linear.options.bidirectional) {
-    const auto rows = static_cast<double>(sizes.batch * sizes.query_heads) *
-                      static_cast<double>(sizes.queries);
-    bytes += 4 * rows *
-             (output_dtype == DType::kF32
-                  ? 1
-                  : 1 + static_cast<double>(sizes.value_dim));
-  }
-  return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
-}
-
 class Decoder {
  public:
   Decoder(const v1::AttendRequest& request, const DecodeContext& context,
@@ -148,11 +70,6 @@ class Decoder {
   absl::StatusOr<DecodedRequest> Decode();
 
  private:
-  // The encoding's name and encoder; adds what does not fit to violations_.
-  absl::Status DecodeEncoding();
-  absl::Status CompileEncoding(const NamedEncoding& encoding,
-                               const std::string& field, EncoderCache& cache);
-  void CheckDenseBlocks();
   absl::Status DecodeTensors();
   absl::Status DecodeTimes();
   void DecodeMask();
@@ -172,130 +89,6 @@ class Decoder {
   std::string encoding_hash_;  // empty without one
   DecodedRequest out_;
 };
-
-absl::Status Decoder::CompileEncoding(const NamedEncoding& encoding,
-                                      const std::string& field,
-                                      EncoderCache& cache) {
-  encoding_hash_ = encoding.hash;
-  if (!encoding.uses_time()) return absl::OkStatus();
-  const int64_t tick_ns = RequestTick(request_);
-  if (encoding.spec.unit_ns == 0 && tick_ns != 0) {
-    violations_.Add(field,
-                    absl::StrCat("\"", out_.encoding_name,
-                                 "\" counts in positions, but the times have a "
-                                 "real unit: send ticks in POSITIONS (or no "
-                                 "times), or give the encoding a time_unit"));
-    return absl::OkStatus();
-  }
-  bool absolute_lag = encoding.spec.absolute_lag;
-  if (request_.two_sided() != v1::TWO_SIDED_RULE_UNSPECIFIED) {
-    absolute_lag = request_.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
-  }
-  EncoderSizes sizes = {.head_dim = static_cast<int>(out_.sizes.dim),
-                        .query_heads = static_cast<int>(out_.sizes.query_heads),
-                        .kv_heads = static_cast<int>(out_.sizes.kv_heads)};
-  const TickRatio ratio = RatioFor(tick_ns, encoding.spec.unit_ns);
-  std::vector<TickRatio> further;
-  for (int c = 1; c < request_.query_time().coordinates(); ++c) {
-    const std::vector<int64_t>& units = encoding.spec.coordinate_unit_ns;
-    const auto index = static_cast<size_t>(c - 1);
-    further.push_back(
-        RatioFor(RequestTick(request_, c),
-                 index < units.size() ? units[index] : encoding.spec.unit_ns));
-  }
-  using Found = absl::StatusOr<std::shared_ptr<const Encoder>>;
-  const auto get = [&](int64_t length) -> Found {
-    sizes.length = length;
-    if (context_.compiling == Compiling::kYes) {
-      return cache.Get(encoding, absolute_lag, sizes, ratio, further,
-                       context_.stop);
-    }
-    auto found = cache.Find(encoding, absolute_lag, sizes, ratio, further);
-    if (found == nullptr) return absl::AbortedError("not compiled yet");
-    return found;
-  };
-  auto encoder = get(0);
-  // Scalings that depend on the item's own length: one encoder per item.
-  if (encoder.ok() && (*encoder)->length_dependent()) {
-    for (int64_t n = 0; n < Items(request_, out_.sizes) && encoder.ok(); ++n) {
-      encoder = get(ValidKeys(request_, out_.sizes.keys, n));
-      if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
-    }
-  }
-  if (IsCompilingNeeded(encoder.status()) ||
-      absl::IsCancelled(encoder.status())) {
-    return encoder.status();
-  }
-  if (!encoder.ok()) {
-    violations_.Add(field, absl::StrCat("\"", out_.encoding_name,
-                                        "\" does not fit the request: ",
-                                        encoder.status().message()));
-  } else if (!complete_visibility()) {
-    out_.problem.encoder = *std::move(encoder);
-  } else {
-    out_.problem.item_encoders.clear();
-  }
-  return absl::OkStatus();
-}
-
-// Of an encoding that the request brings: compiling costs their cube.
-void Decoder::CheckDenseBlocks() {
-  const auto check = [&](const auto& blocks, const std::string& path) {
-    for (int i = 0; i < blocks.size(); ++i) {
-      const int dim = blocks[i].dense().dim();
-      if (dim <= context_.inline_dense_dim) continue;
-      violations_.Add(
-          absl::StrCat(path, ".blocks[", i, "].dense.dim"),
-          absl::StrCat(dim, ", more than inline_encodings.dense_dim = ",
-                       context_.inline_dense_dim));
-    }
-  };
-  const v1::Encoding& encoding = request_.inline_encoding();
-  check(encoding.blocks(), "inline_encoding");
-  for (int i = 0; i < encoding.per_head_size(); ++i) {
-    check(encoding.per_head(i).blocks(),
-          absl::StrCat("inline_encoding.per_head[", i, "]"));
-  }
-}
-
-absl::Status Decoder::DecodeEncoding() {
-  switch (request_.encoding_choice_case()) {
-    case v1::AttendRequest::ENCODING_CHOICE_NOT_SET:
-      out_.encoding_name = kNopeName;
-      return absl::OkStatus();
-    case v1::AttendRequest::kEncoding: {
-      const NamedEncoding* encoding =
-          context_.encodings.Find(request_.encoding());
-      if (encoding == nullptr) {
-        return RefuseEncoding(request_.encoding(), context_.encodings.names());
-      }
-      out_.encoding_name = encoding->name;
-      return CompileEncoding(*encoding, "encoding",
-                             context_.encodings.configured_encoders());
-    }
-    case v1::AttendRequest::kInlineEncoding:
-      break;
-  }
-  if (!context_.inline_encodings_allowed) {
-    return Refuse(Reason::kForbidden,
-                  "inline_encoding: this server takes configured encodings "
-                  "only (inline_encodings.allowed is false)");
-  }
-  out_.encoding_name = "inline";
-  const size_t known = violations_.list().size();
-  CheckDenseBlocks();
-  // What is in the cache was checked, and all else is checked when it is
-  // compiled.
-  const auto checks = context_.compiling == Compiling::kYes
-                          ? EncodingChecks::kAll
-                          : EncodingChecks::kAllButEigenvalues;
-  const NamedEncoding encoding =
-      ReadEncoding(request_.inline_encoding(), "inline_encoding.", violations_,
-                   checks, context_.stop);
-  if (violations_.list().size() > known) return absl::OkStatus();
-  return CompileEncoding(encoding, "inline_encoding",
-                         context_.encodings.inline_encoders());
-}
 
 absl::Status Decoder::DecodeTensors() {
   const struct {
@@ -420,31 +213,6 @@ void Decoder::DecodeOutputs() {
                   : request_.output_dtype());
 }
 
-// ItemGeometry holds, per row, order, time and (queries) an interval; besides,
-// sums of the weight that keys receive.
-int64_t PlanBytes(const v1::AttendRequest& request, const RequestSizes& sizes,
-                  const OutputSet& outputs) {
-  const v1::Mask& mask = request.mask();
-  const bool per_item =
-      request.query_time().shape_size() == 2 ||
-      request.key_time().shape_size() == 2 || !mask.query_lengths().empty() ||
-      !mask.key_lengths().empty() || !mask.key_validity().empty();
-  const auto copies =
-      static_cast<double>(per_item ? std::max<int64_t>(1, sizes.batch) : 1);
-  const auto items = static_cast<double>(Items(request, sizes));
-  const auto keys = static_cast<double>(sizes.keys);
-  // Sorting holds a second copy for a while. In floating point because an
-  // estimate's sizes are bounded by nothing but the limits.
-  double bytes =
-      4096 + 512 * std::max(copies, mask.query_offsets().empty() ? 1 : items) +
-      copies * (48 * static_cast<double>(sizes.queries) + 24 * keys);
-  if (outputs.key_mass) {
-    bytes += 8 * static_cast<double>(sizes.batch) *
-             static_cast<double>(sizes.query_heads) * keys;
-  }
-  return bytes < 0x1p60 ? static_cast<int64_t>(bytes) : int64_t{1} << 60;
-}
-
 absl::Status Decoder::DecodeLinear() {
   if (request_.kind() != v1::ATTENTION_KIND_LINEAR) return absl::OkStatus();
   out_.linear =
@@ -452,7 +220,7 @@ absl::Status Decoder::DecodeLinear() {
   if (absl::Status s = violations_.ToStatus(); !s.ok()) return s;
   // Without an encoding gaps count in seconds, or in positions.
   constexpr int64_t kSecondNs = 1'000'000'000;
-  out_.linear->gap_ratio = RatioFor(RequestTick(request_), kSecondNs);
+  out_.linear->gap_ratio = RequestRatio(request_, kSecondNs);
   out_.reply.bytes += out_.linear->reply_bytes;
   if (out_.reply.bytes > context_.limits.message_bytes()) {
     return RefuseSize(
@@ -467,7 +235,10 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   out_.sizes = CheckRequest(request_, context_.limits, payload_, violations_);
   // An encoding can be tried against sizes only if these are right.
   if (violations_.empty()) {
-    if (absl::Status status = DecodeEncoding(); !status.ok()) return status;
+    const absl::Status status =
+        ChooseEncoding(request_, context_, complete_visibility(), violations_,
+                       out_, encoding_hash_);
+    if (!status.ok()) return status;
   } else if (request_.has_encoding() &&
              context_.encodings.Find(request_.encoding()) == nullptr) {
     violations_.Add("encoding", absl::StrCat("\"", request_.encoding(),
@@ -484,13 +255,7 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   if (absl::Status status = DecodeTimes(); !status.ok()) return status;
   DecodeMask();
   if (absl::Status status = DecodeLinear(); !status.ok()) return status;
-  out_.plan_bytes = PlanBytes(request_, out_.sizes, out_.problem.outputs);
-  if (out_.linear) {
-    const int64_t offsets = request_.mask().query_offsets_size();
-    out_.plan_bytes += LinearBytes(out_.sizes, *out_.linear,
-                                   offsets > 0 ? offsets - 1 : out_.sizes.batch,
-                                   out_.problem.output_dtype);
-  }
+  out_.plan_bytes = PlanBytes(request_, out_);
   return std::move(out_);
 }
 

@@ -33,9 +33,9 @@ struct NamedEncoding {
 // to a quarter of a second each.
 enum class EncodingChecks { kAll, kAllButEigenvalues };
 
-// Reads the wire form. Adds every violation below `prefix` ("encodings[1].");
-// parts that are not served yet as unserved. Does not look at the name. Soon
-// after `stop` becomes true it returns with what it has found.
+// Reads the wire form. Adds every violation below `prefix` ("encodings[1].").
+// Does not look at the name. Soon after `stop` becomes true it returns with
+// what it has found.
 NamedEncoding ReadEncoding(const v1::Encoding& encoding,
                            absl::string_view prefix, Violations& violations,
                            EncodingChecks checks = EncodingChecks::kAll,

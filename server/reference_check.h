@@ -11,7 +11,8 @@ namespace attnd::server {
 // `output` as the kernels leave it in OutputBuffers::output. INTERNAL names the
 // first element off by more than `error` (kOutputError, or kBf16OutputError) of
 // the accuracy contract (kernels/attention.h), times the condition of the
-// encoding's basis. Costs as ReferenceAttention does, in time and memory.
+// encoding's basis and kJordanSlack where it has powers of a lag. Costs as
+// ReferenceAttention does, in time and memory.
 absl::Status CheckAgainstReference(const AttentionProblem& problem,
                                    absl::Span<const float> output,
                                    double error);

@@ -23,8 +23,6 @@ ReasonInfo Info(Reason reason) {
   switch (reason) {
     case Reason::kInvalid:
       return {"INVALID", absl::StatusCode::kInvalidArgument};
-    case Reason::kUnserved:
-      return {"UNSERVED", absl::StatusCode::kUnimplemented};
     case Reason::kUnknownEncoding:
       return {"UNKNOWN_ENCODING", absl::StatusCode::kNotFound};
     case Reason::kForbidden:

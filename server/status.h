@@ -25,7 +25,6 @@ namespace attnd::server {
 // attnd_rejected_total.
 enum class Reason {
   kInvalid,          // INVALID_ARGUMENT
-  kUnserved,         // UNIMPLEMENTED
   kUnknownEncoding,  // NOT_FOUND
   kForbidden,        // PERMISSION_DENIED
   kUnauthenticated,  // UNAUTHENTICATED
@@ -38,10 +37,10 @@ enum class Reason {
   kInternal,         // INTERNAL; a bug
 };
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalid,   Reason::kUnserved,        Reason::kUnknownEncoding,
-    Reason::kForbidden, Reason::kUnauthenticated, Reason::kTooLarge,
-    Reason::kMemory,    Reason::kQuota,           Reason::kQueueFull,
-    Reason::kDraining,  Reason::kHopeless,        Reason::kInternal};
+    Reason::kInvalid,         Reason::kUnknownEncoding, Reason::kForbidden,
+    Reason::kUnauthenticated, Reason::kTooLarge,        Reason::kMemory,
+    Reason::kQuota,           Reason::kQueueFull,       Reason::kDraining,
+    Reason::kHopeless,        Reason::kInternal};
 
 // "QUEUE_FULL".
 absl::string_view ReasonText(Reason reason);

@@ -1,7 +1,5 @@
 #include "server/violations.h"
 
-#include <algorithm>
-
 #include "absl/strings/str_cat.h"
 #include "attnd/rpc/v1/error_details.pb.h"
 #include "server/status.h"
@@ -63,8 +61,8 @@ rpc::v1::BadRequest ToBadRequest(absl::Span<const Violations::Violation> list) {
 
 }  // namespace
 
-void Violations::Report(absl::string_view field, absl::string_view description,
-                        int64_t count, bool unserved) {
+void Violations::Add(absl::string_view field, absl::string_view description,
+                     int64_t count) {
   for (Violation& known : list_) {
     if (known.field == field) {
       known.count += count;
@@ -73,17 +71,7 @@ void Violations::Report(absl::string_view field, absl::string_view description,
   }
   list_.push_back({.field = std::string(field),
                    .description = std::string(description),
-                   .count = count,
-                   .unserved = unserved});
-}
-
-void Violations::Add(absl::string_view field, absl::string_view description,
-                     int64_t count) {
-  Report(field, description, count, false);
-}
-
-void Violations::AddUnserved(absl::string_view field) {
-  Report(field, "not served yet", 1, true);
+                   .count = count});
 }
 
 void Violations::AddStatus(const absl::Status& status, absl::string_view prefix,
@@ -105,11 +93,7 @@ void Violations::AddStatus(const absl::Status& status, absl::string_view prefix,
 
 absl::Status Violations::ToStatus() const {
   if (list_.empty()) return absl::OkStatus();
-  const bool unserved =
-      std::all_of(list_.begin(), list_.end(),
-                  [](const Violation& v) { return v.unserved; });
-  absl::Status status = Refuse(unserved ? Reason::kUnserved : Reason::kInvalid,
-                               JoinWithinLimit(list_));
+  absl::Status status = Refuse(Reason::kInvalid, JoinWithinLimit(list_));
   AttachDetail("BadRequest", ToBadRequest(list_), status);
   return status;
 }

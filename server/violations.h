@@ -22,13 +22,10 @@ class Violations {
     std::string field;  // "query.shape", "encodings[1].blocks[0].rotary.base"
     std::string description;
     int64_t count = 1;
-    bool unserved = false;
   };
 
   void Add(absl::string_view field, absl::string_view description,
            int64_t count = 1);
-  // The field means something that is not served yet.
-  void AddUnserved(absl::string_view field);
   // Adds another list's violation as it is.
   void Append(const Violation& violation) { list_.push_back(violation); }
   // Adds a message of the form "path: text", as the kernels write them, with
@@ -40,14 +37,11 @@ class Violations {
   bool empty() const { return list_.empty(); }
   absl::Span<const Violation> list() const { return list_; }
 
-  // OK when empty. UNIMPLEMENTED when every field is merely unserved, else
-  // INVALID_ARGUMENT; both with BadRequest{all fields}, as far as they fit.
+  // OK when empty, else INVALID_ARGUMENT with BadRequest{all fields}, as far as
+  // they fit.
   absl::Status ToStatus() const;
 
  private:
-  void Report(absl::string_view field, absl::string_view description,
-              int64_t count, bool unserved);
-
   std::vector<Violation> list_;
 };
 

@@ -66,18 +66,6 @@ TEST(Violations, StayWithinTheirBounds) {
               HasSubstr("and "));
 }
 
-TEST(Violations, UnservedAloneIsUnimplemented) {
-  Violations violations;
-  violations.AddUnserved("mask.sinks");
-  EXPECT_EQ(violations.ToStatus().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(violations.ToStatus().message()),
-              HasSubstr("mask.sinks"));
-  violations.Add("scale", "expected finite");
-  EXPECT_EQ(violations.ToStatus().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(violations.ToStatus().message()),
-              AllOf(HasSubstr("mask.sinks"), HasSubstr("scale")));
-}
-
 TEST(Violations, TakesThePathOutOfAMessage) {
   Violations violations;
   violations.AddStatus(
@@ -93,12 +81,12 @@ TEST(Violations, TakesThePathOutOfAMessage) {
 
 TEST(Refuse, EveryReasonHasItsCode) {
   const std::pair<Reason, int> codes[] = {
-      {Reason::kInvalid, 3},         {Reason::kUnserved, 12},
-      {Reason::kUnknownEncoding, 5}, {Reason::kForbidden, 7},
-      {Reason::kTooLarge, 8},        {Reason::kMemory, 8},
-      {Reason::kQueueFull, 14},      {Reason::kDraining, 14},
-      {Reason::kHopeless, 4},        {Reason::kInternal, 13},
-      {Reason::kQuota, 8},           {Reason::kUnauthenticated, 16}};
+      {Reason::kInvalid, 3},         {Reason::kUnknownEncoding, 5},
+      {Reason::kForbidden, 7},       {Reason::kTooLarge, 8},
+      {Reason::kMemory, 8},          {Reason::kQueueFull, 14},
+      {Reason::kDraining, 14},       {Reason::kHopeless, 4},
+      {Reason::kInternal, 13},       {Reason::kQuota, 8},
+      {Reason::kUnauthenticated, 16}};
   EXPECT_EQ(std::size(codes), std::size(kAllReasons));
   for (const auto& [reason, code] : codes) {
     const absl::Status status = Refuse(reason, "text");

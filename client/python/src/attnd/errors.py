@@ -82,7 +82,7 @@ class UnknownEncoding(AttndError, LookupError):
 
 
 class NotServed(AttndError, NotImplementedError):
-    """UNIMPLEMENTED: this server does not serve that field; leave it out."""
+    """UNIMPLEMENTED: this server does not have that method."""
 
 
 class NotAllowed(AttndError, PermissionError):
