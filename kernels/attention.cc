@@ -242,7 +242,6 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
   const Unit& unit = plan.units()[unit_index];
   const Shape4& q = plan.problem().query.shape();
   const ItemGeometry& item = plan.item(unit.item);
-  const int64_t group = q.heads / plan.problem().key.shape().heads;
   Workspace::State& state = workspace.state();
   state.pack.Select(plan, unit.item, unit.kv_head);
   Walk walk{plan,       cancelled,  out,        *state.gemm,
@@ -251,8 +250,8 @@ absl::Status RunUnit(const Plan& plan, int64_t unit_index, Workspace& workspace,
   for (int64_t r = 0; r < unit.rows; r += kMaxTileRows) {
     const int64_t first = unit.first_row + r;
     const int64_t rows = std::min<int64_t>(kMaxTileRows, unit.rows - r);
-    for (int64_t g = 0; g < group; ++g) {
-      const int64_t head = unit.kv_head * group + g;
+    for (int64_t h = 0; h < unit.heads; ++h) {
+      const int64_t head = unit.first_head + h;
       for (int64_t i = 0; hides && i < rows; ++i) {
         HideRow(plan,
                 (plan.batch(unit.item) * q.heads + head) * q.rows +

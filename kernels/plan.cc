@@ -9,7 +9,8 @@
 namespace attnd {
 namespace {
 
-// A unit takes about 2 ms at 100 GFLOP/s, so that a worker is free again soon.
+// A unit takes about 2 ms at 100 GFLOP/s, so that a worker is free again soon;
+// one tile of one head against so many keys that it takes longer is not cut.
 constexpr int64_t kUnitFlops = 200'000'000;
 
 // Up to here a row of phases is read faster than it is made. Longer items
@@ -36,27 +37,55 @@ int64_t PaddedKeys(const ItemGeometry& item, int64_t i, int64_t rows) {
   return padded(0, item.prefix) + padded(item.gap_end[i], end);
 }
 
-// Cuts one head of an item into units of whole tiles.
-void AppendUnits(const ItemGeometry& item, int64_t number, int64_t kv_head,
-                 int64_t flops_per_pair, std::vector<Unit>& units) {
+// The query heads that share one kv head of one item.
+struct HeadGroup {
+  int64_t item = 0;
+  int64_t kv_head = 0;
+  int64_t heads = 1;
+  int64_t flops_per_pair = 0;  // of each
+};
+
+// Flops of one query head in the tile of `rows` rows from `first` on.
+int64_t TileFlops(const ItemGeometry& item, int64_t first, int64_t rows,
+                  int64_t flops_per_pair) {
   constexpr int64_t kHalf = kMaxTileRows / 2;
-  Unit unit{.item = number, .kv_head = kv_head};
+  int64_t pairs = 0;
+  for (int64_t r = 0; r < rows; r += kHalf) {
+    const int64_t half = std::min(kHalf, rows - r);
+    pairs += PaddedRows(half) * PaddedKeys(item, first + r, half);
+  }
+  return pairs * flops_per_pair;
+}
+
+// Cuts a group into units of whole tiles: several tiles of all its heads, or,
+// where one is too much, one tile of some of them.
+void AppendUnits(const ItemGeometry& item, const HeadGroup& group,
+                 std::vector<Unit>& units) {
+  bool open = false;  // the last unit may take more tiles
   for (int64_t i = 0; i < item.query_rows; i += kMaxTileRows) {
     const int64_t rows = std::min<int64_t>(kMaxTileRows, item.query_rows - i);
-    int64_t pairs = 0;
-    for (int64_t r = 0; r < rows; r += kHalf) {
-      const int64_t half = std::min(kHalf, rows - r);
-      pairs += PaddedRows(half) * PaddedKeys(item, i + r, half);
+    const int64_t flops = TileFlops(item, i, rows, group.flops_per_pair);
+    if (open && units.back().flops + flops * group.heads <= kUnitFlops) {
+      units.back().rows += rows;
+      units.back().flops += flops * group.heads;
+      continue;
     }
-    const int64_t flops = pairs * flops_per_pair;
-    if (unit.rows > 0 && unit.flops + flops > kUnitFlops) {
-      units.push_back(unit);
-      unit = {.item = number, .kv_head = kv_head, .first_row = i};
+    const int64_t most = std::clamp<int64_t>(
+        kUnitFlops / std::max<int64_t>(1, flops), 1, group.heads);
+    const int64_t pieces = (group.heads + most - 1) / most;
+    for (int64_t p = 0; p < pieces; ++p) {
+      const int64_t h = p * group.heads / pieces;
+      const int64_t heads = (p + 1) * group.heads / pieces - h;
+      units.push_back({.item = group.item,
+                       .kv_head = group.kv_head,
+                       .first_head = group.kv_head * group.heads + h,
+                       .heads = heads,
+                       .first_row = i,
+                       .rows = rows,
+                       .flops = flops * heads});
     }
-    unit.rows += rows;
-    unit.flops += flops;
+    open = pieces == 1;
   }
-  if (unit.rows > 0) units.push_back(unit);
 }
 
 // Of keys, values and a tile in bf16.
@@ -102,14 +131,18 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
   // Sums over queries need the weights, and these the logits once more.
   const int64_t passes = problem.outputs.key_mass ? 2 : 1;
   const int64_t flops_per_pair =
-      2 * group *
-      (passes * PaddedDim(q.cols) + PaddedDim(ValueColumns(problem)));
+      2 * (passes * PaddedDim(q.cols) + PaddedDim(ValueColumns(problem)));
   for (int64_t n = 0; n < items; ++n) {
     absl::Status status = CheckItem(plan, n);
     if (!status.ok()) return status;
     if (plan.item(n).key_rows == 0) continue;
     for (int64_t g = 0; g < k.heads; ++g) {
-      AppendUnits(plan.item(n), n, g, flops_per_pair, plan.units_);
+      AppendUnits(plan.item(n),
+                  {.item = n,
+                   .kv_head = g,
+                   .heads = group,
+                   .flops_per_pair = flops_per_pair},
+                  plan.units_);
     }
   }
   for (const Unit& unit : plan.units_) plan.flops_ += unit.flops;

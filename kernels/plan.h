@@ -105,11 +105,13 @@ struct OutputBuffers {
   absl::Span<uint64_t> key_sums;
 };
 
-// One independent piece of work: some query rows (in time order) of the query
-// heads that share one kv head of one item.
+// One independent piece of work: some query rows (in time order) of query heads
+// that share one kv head of one item.
 struct Unit {
   int64_t item = 0;
   int64_t kv_head = 0;
+  int64_t first_head = 0;  // among all query heads
+  int64_t heads = 0;
   int64_t first_row = 0;  // in the item's time order
   int64_t rows = 0;
   int64_t flops = 0;  // of its matrix products, padded as the tiles are

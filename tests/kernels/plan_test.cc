@@ -78,14 +78,18 @@ TEST(Plan, UnitsCoverEveryRowOfEveryHeadOnce) {
     ASSERT_TRUE(owned.ok()) << owned.status();
     const auto plan = Plan::Make(owned->problem());
     ASSERT_TRUE(plan.ok()) << plan.status();
-    std::vector<int> covered(2 * 2 * queries);
+    std::vector<int> covered(2 * 4 * queries);
     int64_t flops = 0;
     for (const Unit& unit : plan->units()) {
       EXPECT_GT(unit.rows, 0);
+      EXPECT_GT(unit.heads, 0);
       flops += unit.flops;
-      for (int64_t i = 0; i < unit.rows; ++i) {
-        ++covered.at((unit.item * 2 + unit.kv_head) * queries + unit.first_row +
-                     i);
+      for (int64_t h = 0; h < unit.heads; ++h) {
+        const int64_t head = unit.first_head + h;
+        EXPECT_EQ(head / 2, unit.kv_head);
+        for (int64_t i = 0; i < unit.rows; ++i) {
+          ++covered.at((unit.item * 4 + head) * queries + unit.first_row + i);
+        }
       }
     }
     EXPECT_EQ(covered, std::vector<int>(covered.size(), 1)) << queries;
@@ -113,6 +117,29 @@ TEST(Plan, LongProblemsAreCutIntoManyUnits) {
   const auto plan = Plan::Make(owned->problem());
   ASSERT_TRUE(plan.ok());
   EXPECT_GE(plan->units().size(), 20u);
+}
+
+// Else a worker would not be free for others before all heads are done.
+TEST(Plan, HeadsThatShareKeysAreUnitsOfTheirOwnWhereTogetherTheyTakeLong) {
+  ProblemSpec spec;
+  spec.query_heads = 6;
+  spec.queries = 300;
+  spec.keys = 16384;
+  spec.dim = spec.value_dim = 16;
+  Random random(3);
+  spec.Fill(random);
+  const auto owned = OwnedProblem::Build(spec);
+  ASSERT_TRUE(owned.ok());
+  const auto plan = Plan::Make(owned->problem());
+  ASSERT_TRUE(plan.ok());
+  // 128 rows of one head are 134 Mflop, the last 44 (of 64) half of it.
+  const int64_t tile = int64_t{128} * 16384 * 2 * (16 + 16);
+  ASSERT_EQ(plan->flops(), 6 * (2 * tile + tile / 2));
+  EXPECT_EQ(plan->units().size(), 6u * 2 + 3);
+  for (const Unit& unit : plan->units()) {
+    EXPECT_EQ(unit.flops, tile);
+    EXPECT_EQ(unit.heads, unit.rows == 128 ? 1 : 2);
+  }
 }
 
 TEST(Plan, RefusesZeroHeadsOrHeadDimension) {
