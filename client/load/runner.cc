@@ -14,7 +14,8 @@ namespace attnd::client {
 namespace {
 
 constexpr std::chrono::milliseconds kShowEvery(500);
-// How often a sleeping sender looks at the stop flag.
+// How often a sleeping sender looks at the stop flag, and a taker without ends
+// whether the run is over.
 constexpr std::chrono::milliseconds kLookEvery(100);
 
 double ProcessCpuSeconds() {
@@ -66,7 +67,6 @@ class Runner {
   // Starts everything that is due; the lock is free while one is started.
   void StartDue(std::unique_lock<std::mutex>& lock) {
     while (const std::optional<Attempt> attempt = conductor_.Take(Now())) {
-      ++in_flight_;
       lock.unlock();
       transport_.Start(*attempt);
       lock.lock();
@@ -81,7 +81,6 @@ class Runner {
     while (true) {
       if (run_.stop != nullptr && *run_.stop) conductor_.Stop();
       StartDue(lock);
-      in_flight_changed_.notify_all();
       if (conductor_.finished()) break;
       auto until = std::chrono::steady_clock::now() + kLookEvery;
       if (const std::optional<int64_t> due = conductor_.NextDue()) {
@@ -89,34 +88,40 @@ class Runner {
       }
       due_changed_.wait_until(lock, until);
     }
+    finished_.notify_all();
     sender_cpu_ = ThreadCpuSeconds() - cpu;
   }
 
+  // Waits where gRPC reads the connections, also while nothing is in flight:
+  // to be told of each call by the sender would cost a wake-up more.
   void TakeEnds() {
+    constexpr int64_t kLookEveryNs =
+        std::chrono::nanoseconds(kLookEvery).count();
     const double cpu = ThreadCpuSeconds();
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (true) {
-      in_flight_changed_.wait(
-          lock, [&] { return in_flight_ > 0 || conductor_.finished(); });
-      if (conductor_.finished()) break;
-      lock.unlock();
-      AttemptEnd end = transport_.Next();
-      lock.lock();
-      --in_flight_;
-      end.started_ns -= start_ns_;
-      end.ended_ns -= start_ns_;
-      const std::optional<int64_t> before = conductor_.NextDue();
-      if (const std::optional<Answer> answer = conductor_.End(end)) {
-        Keep(*answer, end);
-      }
-      StartDue(lock);
-      // The sender sleeps until `before`; later is early enough then.
-      const std::optional<int64_t> due = conductor_.NextDue();
-      if (conductor_.finished() || (due && (!before || *due < *before))) {
-        due_changed_.notify_one();
-      }
+    bool finished = false;
+    while (!finished) {
+      std::optional<AttemptEnd> end = transport_.Next(kLookEveryNs);
+      std::unique_lock<std::mutex> lock(mutex_);
+      if (end) Take(std::move(*end), lock);
+      finished = conductor_.finished();
     }
     taker_cpu_ = ThreadCpuSeconds() - cpu;
+  }
+
+  // Books an end and starts what it allows.
+  void Take(AttemptEnd end, std::unique_lock<std::mutex>& lock) {
+    end.started_ns -= start_ns_;
+    end.ended_ns -= start_ns_;
+    const std::optional<int64_t> before = conductor_.NextDue();
+    if (const std::optional<Answer> answer = conductor_.End(end)) {
+      Keep(*answer, end);
+    }
+    StartDue(lock);
+    // The sender sleeps until `before`; later is early enough then.
+    const std::optional<int64_t> due = conductor_.NextDue();
+    if (conductor_.finished() || (due && (!before || *due < *before))) {
+      due_changed_.notify_one();
+    }
   }
 
   void Keep(const Answer& answer, const AttemptEnd& end) {
@@ -136,8 +141,8 @@ class Runner {
       lock.unlock();
       run_.observer->Show();
       lock.lock();
-      in_flight_changed_.wait_for(lock, kShowEvery,
-                                  [&] { return conductor_.finished(); });
+      finished_.wait_for(lock, kShowEvery,
+                         [&] { return conductor_.finished(); });
     }
   }
 
@@ -153,10 +158,8 @@ class Runner {
 
   std::mutex mutex_;
   std::condition_variable due_changed_;
-  std::condition_variable in_flight_changed_;
+  std::condition_variable finished_;
   Conductor conductor_;
-  // Attempts that the transport has; retries that wait are not among them.
-  int in_flight_ = 0;
   RunOutcome outcome_;
   int64_t kept_bytes_ = 0;
   double sender_cpu_ = 0;

@@ -281,26 +281,30 @@ void StreamTransport::Start(const Attempt& attempt) {
   }
 }
 
-AttemptEnd StreamTransport::Next() {
+std::optional<AttemptEnd> StreamTransport::Next(int64_t wait_ns) {
   State& state = *state_;
+  const int64_t until_ns = SteadyNs() + wait_ns;
   while (true) {
-    int64_t wait_ns = kLookEveryNs;
+    int64_t next_ns = until_ns;
+    int64_t now_ns;
     {
       std::lock_guard<std::mutex> lock(state.mutex);
-      const int64_t now_ns = SteadyNs();
+      now_ns = SteadyNs();
       state.EndTimeOuts(now_ns);
       if (!state.ends.empty()) {
         AttemptEnd end = std::move(state.ends.front());
         state.ends.pop_front();
         return end;
       }
+      if (now_ns >= until_ns) return std::nullopt;
+      next_ns = std::min(next_ns, now_ns + kLookEveryNs);
       if (!state.time_outs.empty()) {
-        wait_ns = std::min(wait_ns, state.time_outs.top().at_ns - now_ns);
+        next_ns = std::min(next_ns, state.time_outs.top().at_ns);
       }
     }
     void* tag;
     bool ok;
-    if (state.queue.AsyncNext(&tag, &ok, GrpcDeadline(wait_ns)) ==
+    if (state.queue.AsyncNext(&tag, &ok, GrpcDeadline(next_ns - now_ns)) ==
         grpc::CompletionQueue::GOT_EVENT) {
       std::lock_guard<std::mutex> lock(state.mutex);
       state.Handle(*static_cast<State::Event*>(tag), ok);

@@ -3,6 +3,7 @@
 #define ATTND_CLIENT_LOAD_STREAM_TRANSPORT_H_
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,7 +27,7 @@ class StreamTransport final : public Transport {
   ~StreamTransport() override;
 
   void Start(const Attempt& attempt) override;
-  AttemptEnd Next() override;
+  std::optional<AttemptEnd> Next(int64_t wait_ns) override;
   grpc::ByteBuffer TakeAnswer(int slot) override;
   std::string EndpointName(int endpoint) override;
 

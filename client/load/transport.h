@@ -6,7 +6,9 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "attnd/v1/attention.pb.h"
@@ -37,9 +39,9 @@ class Transport {
   // Sends a request through a slot in which nothing is in flight. Any thread.
   virtual void Start(const Attempt& attempt) = 0;
 
-  // Waits until an attempt has ended, with moments by SteadyNs(). There must be
-  // one in flight, or about to be. One thread.
-  virtual AttemptEnd Next() = 0;
+  // Waits until an attempt has ended, with moments by SteadyNs(); nullopt when
+  // none has within `wait_ns`, to about a millisecond. One thread.
+  virtual std::optional<AttemptEnd> Next(int64_t wait_ns) = 0;
 
   // The AttendResponse of the attempt that Next() returned last for this slot.
   virtual grpc::ByteBuffer TakeAnswer(int slot) = 0;

@@ -79,10 +79,13 @@ void UnaryTransport::Start(const Attempt& attempt) {
       reinterpret_cast<void*>(static_cast<intptr_t>(attempt.slot)));
 }
 
-AttemptEnd UnaryTransport::Next() {
+std::optional<AttemptEnd> UnaryTransport::Next(int64_t wait_ns) {
   void* tag = nullptr;
   bool ok = false;
-  queue_.Next(&tag, &ok);
+  if (queue_.AsyncNext(&tag, &ok, GrpcDeadline(wait_ns)) !=
+      grpc::CompletionQueue::GOT_EVENT) {
+    return std::nullopt;
+  }
   AttemptEnd end;
   end.ended_ns = SteadyNs();
   end.slot = static_cast<int>(reinterpret_cast<intptr_t>(tag));

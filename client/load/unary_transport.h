@@ -6,6 +6,7 @@
 #include <grpcpp/generic/generic_stub.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,7 +29,7 @@ class UnaryTransport final : public Transport {
   ~UnaryTransport() override;
 
   void Start(const Attempt& attempt) override;
-  AttemptEnd Next() override;
+  std::optional<AttemptEnd> Next(int64_t wait_ns) override;
   grpc::ByteBuffer TakeAnswer(int slot) override;
   std::string EndpointName(int endpoint) override;
 
