@@ -63,12 +63,22 @@ absl::StatusOr<v1::ResolvedEncoding> Resolve(const v1::AttendRequest& request,
   return answer->encodings(0);
 }
 
+bool Wants(const v1::AttendRequest& request, v1::Output output) {
+  return std::find(request.outputs().begin(), request.outputs().end(),
+                   output) != request.outputs().end();
+}
+
 // Rows within the budget; empty = all of them.
 std::vector<int64_t> ChooseRows(const v1::AttendRequest& request) {
   const Sizes query = SizesOf(request.query());
   const auto of_a_row = static_cast<double>(
       query.batch * query.heads * SizesOf(request.key()).rows *
       std::max<int64_t>(query.dim / 2, 1));
+  const double of_all = of_a_row * static_cast<double>(query.rows);
+  if (of_all <= (Wants(request, v1::OUTPUT_KEY_MASS) ? kReferencePairsOfSums
+                                                     : kReferencePairs)) {
+    return {};
+  }
   const auto most = static_cast<int64_t>(
       std::max(2.0, kReferencePairs / std::max(of_a_row, 1.0)));
   if (most >= query.rows) return {};
@@ -118,14 +128,9 @@ class Comparison {
   absl::Status Compare(const char* name, const v1::Tensor& tensor,
                        int64_t columns, const std::vector<double>& expected,
                        absl::FunctionRef<double(int64_t r, int64_t c)> bound) {
-    const auto values = ToFloats(tensor);
+    const auto values = Values(
+        name, tensor, query_.batch * query_.heads * query_.rows * columns);
     if (!values.ok()) return values.status();
-    const int64_t count = query_.batch * query_.heads * query_.rows * columns;
-    if (static_cast<int64_t>(values->size()) != count) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(name, ": ", values->size(), " values of shape ",
-                       wire::ShapeText(tensor.shape()), ", expected ", count));
-    }
     const bool blhd =
         tensor.shape_size() == 4 && tensor.layout() == v1::LAYOUT_BLHD;
     const auto rows = static_cast<int64_t>(reference_.rows.size());
@@ -143,7 +148,44 @@ class Comparison {
     return absl::OkStatus();
   }
 
+  // The sums over queries of the weights that each key received, `bound` being
+  // of the weights of a row.
+  absl::Status CompareKeyMass(const v1::Tensor& tensor,
+                              absl::FunctionRef<double(int64_t r)> bound) {
+    const int64_t keys = reference_.keys;
+    const auto values =
+        Values("key_mass", tensor, query_.batch * query_.heads * keys);
+    if (!values.ok()) return values.status();
+    const auto rows = static_cast<int64_t>(reference_.rows.size());
+    const auto unchecked = static_cast<double>(query_.rows - rows);
+    for (int64_t at = 0; at < query_.batch * query_.heads * keys; ++at) {
+      double least = 0, allowed = 0;
+      for (int64_t r = at / keys * rows; r < (at / keys + 1) * rows; ++r) {
+        const int64_t pair = r * keys + at % keys;
+        if (std::isinf(reference_.scores[pair])) continue;  // adds exactly 0
+        least += reference_.weights[pair];
+        allowed += bound(r);
+      }
+      const double value = (*values)[at];
+      Add(value, std::clamp(value, least, least + unchecked), allowed,
+          tensor.dtype());
+    }
+    return absl::OkStatus();
+  }
+
  private:
+  absl::StatusOr<std::vector<float>> Values(const char* name,
+                                            const v1::Tensor& tensor,
+                                            int64_t count) {
+    absl::StatusOr<std::vector<float>> values = ToFloats(tensor);
+    if (values.ok() && static_cast<int64_t>(values->size()) != count) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(name, ": ", values->size(), " values of shape ",
+                       wire::ShapeText(tensor.shape()), ", expected ", count));
+    }
+    return values;
+  }
+
   void Add(double value, double expected, double bound, v1::DType dtype) {
     if (value == expected) return;  // infinities too
     const double error = std::abs(value - expected);
@@ -225,8 +267,12 @@ absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
         status = comparison.Compare("entropy", answer.entropy(), 1,
                                     Entropies(reference), entropy);
         break;
+      case v1::OUTPUT_KEY_MASS:
+        status = comparison.CompareKeyMass(
+            answer.key_mass(), [&](int64_t r) { return logit(r, 0); });
+        break;
       default:
-        break;  // sums over rows, of which not all are computed
+        break;
     }
   }
   if (!status.ok()) return status;

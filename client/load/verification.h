@@ -30,6 +30,10 @@ struct Verification {
 // cost, about a microsecond each: of larger requests some rows are checked, the
 // first, the last and random ones.
 inline constexpr double kReferencePairs = 1e6;
+// The same where key_mass is asked for, which sums over all rows. Beyond it the
+// rows that are checked bound each sum from below, and a weight of 1 from every
+// other row bounds it from above.
+inline constexpr double kReferencePairsOfSums = 2e7;
 
 // What a request should be answered, for the rows that are checked. Asks the
 // server for the definition of the encoding. Unimplemented for what the
@@ -37,9 +41,10 @@ inline constexpr double kReferencePairs = 1e6;
 absl::StatusOr<resolved::Answer> Reference(const v1::AttendRequest& request,
                                            const Client& client);
 
-// The largest error of the outputs `output`, `lse`, `scores` and `weights` that
-// the answer holds, as a share of the contract's bound. InvalidArgument when an
-// output that was asked for is missing or has another shape.
+// The largest error of the outputs that were asked for, as a share of the
+// contract's bound; of key_mass the bound is the sum of those of the weights
+// that it adds up. InvalidArgument when an output is missing or has another
+// shape. Not for top_k.
 absl::StatusOr<double> ErrorShare(const v1::AttendRequest& request,
                                   const v1::AttendResponse& answer,
                                   const resolved::Answer& reference);

@@ -116,7 +116,7 @@ TEST_F(AttnctlWithAttnd, VerifiesItsAnswers) {
         "--dim",
         "16",
         "--outputs",
-        "output,lse",
+        "output,lse,scores,weights,key_mass,entropy",
         "--mix",
         "encoding=rope causal=time past=9s",
         "--mix",

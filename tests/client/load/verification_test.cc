@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <optional>
 
 #include "client/files.h"
 #include "client/load/verify_kept.h"
@@ -30,6 +31,21 @@ v1::AttendRequest Request(int64_t queries = 5) {
   return request;
 }
 
+v1::AttendRequest KeyMassRequest(int64_t queries) {
+  v1::AttendRequest request = Request(queries);
+  request.clear_outputs();
+  request.add_outputs(v1::OUTPUT_KEY_MASS);
+  return request;
+}
+
+// The tensor with another value at one place.
+v1::Tensor Changed(const v1::Tensor& tensor, size_t place, float by) {
+  std::vector<float> values = *ToFloats(tensor);
+  values[place] += by;
+  return *MakeTensor(values, std::vector<int64_t>(tensor.shape().begin(),
+                                                  tensor.shape().end()));
+}
+
 // Attention without an encoding, straight from its definition.
 v1::AttendResponse Answer(const v1::AttendRequest& request) {
   const std::vector<float> q = *ToFloats(request.query());
@@ -38,18 +54,20 @@ v1::AttendResponse Answer(const v1::AttendRequest& request) {
   const int64_t rows = request.query().shape(2);
   std::vector<double> output;
   std::vector<double> lse;
+  std::vector<double> mass(2 * 2 * 7);
   for (int64_t b = 0; b < 2; ++b) {
     for (int64_t h = 0; h < 2; ++h) {
       for (int64_t i = 0; i < rows; ++i) {
         double sum = 0;
         double mean[3] = {};
+        double weights[7];
         for (int64_t j = 0; j < 7; ++j) {
           double dot = 0;
           for (int64_t c = 0; c < 4; ++c) {
             dot += static_cast<double>(q[((b * 2 + h) * rows + i) * 4 + c]) *
                    k[(b * 7 + j) * 4 + c];
           }
-          const double weight = std::exp(dot / 2);
+          const double weight = weights[j] = std::exp(dot / 2);
           sum += weight;
           for (int64_t c = 0; c < 3; ++c) {
             mean[c] += weight * v[(b * 7 + j) * 3 + c];
@@ -57,12 +75,16 @@ v1::AttendResponse Answer(const v1::AttendRequest& request) {
         }
         for (double value : mean) output.push_back(value / sum);
         lse.push_back(std::log(sum));
+        for (int64_t j = 0; j < 7; ++j) {
+          mass[(b * 2 + h) * 7 + j] += weights[j] / sum;
+        }
       }
     }
   }
   v1::AttendResponse answer;
   *answer.mutable_output() = *MakeTensor(output, {2, 2, rows, 3});
   *answer.mutable_lse() = *MakeTensor(lse, {2, 2, rows});
+  *answer.mutable_key_mass() = *MakeTensor(mass, {2, 2, 7});
   return answer;
 }
 
@@ -133,6 +155,41 @@ TEST_F(Verify, EntropyIsLookedAt) {
   entropies[1] += 1e-3f;
   *answer.mutable_entropy() = *MakeTensor(entropies, shape);
   EXPECT_GT(Share(request, answer), 5);
+}
+
+// A server that lies about one column.
+TEST_F(Verify, OneWrongColumnSumIsFound) {
+  const v1::AttendRequest request = KeyMassRequest(40);
+  std::optional<size_t> lie;
+  stub_.on_attend = [&](int, const v1::AttendRequest& asked,
+                        v1::AttendResponse* response) {
+    *response = Answer(asked);
+    if (lie) {
+      *response->mutable_key_mass() =
+          Changed(response->key_mass(), *lie, *lie % 2 == 0 ? 1e-2f : -1e-2f);
+    }
+    return grpc::Status::OK;
+  };
+  EXPECT_LE(Share(request, *client_.Attend(request)), 0.2);
+  for (const size_t place : {0, 13, 27}) {
+    lie = place;
+    EXPECT_GT(Share(request, *client_.Attend(request)), 5) << place;
+  }
+}
+
+TEST_F(Verify, SumsOverMoreRowsThanAreCheckedAreBounded) {
+  const v1::AttendRequest request = KeyMassRequest(400'000);
+  const auto reference = Reference(request, client_);
+  ASSERT_TRUE(reference.ok()) << reference.status();
+  ASSERT_LT(reference->rows.size(), 400'000u);
+  const v1::AttendResponse right = Answer(request);
+  EXPECT_EQ(*ErrorShare(request, right, *reference), 0);
+  const float sum = ToFloats(right.key_mass()).value()[5];
+  for (const float by : {-sum, 400'001 - sum}) {
+    v1::AttendResponse wrong = right;
+    *wrong.mutable_key_mass() = Changed(right.key_mass(), 5, by);
+    EXPECT_GT(*ErrorShare(request, wrong, *reference), 5) << by;
+  }
 }
 
 TEST_F(Verify, AMissingOutputIsAFault) {
