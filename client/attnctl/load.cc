@@ -1,11 +1,13 @@
 // attnctl load: how much a server does, how long it takes, and whether it is
 // right.
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -146,20 +148,32 @@ ExitCode Verdict(const LoadReport& report) {
   return missed ? kRefused : kDone;
 }
 
+// Of standard error; what terminals had before they could be asked, if this one
+// does not know.
+int TerminalColumns() {
+  winsize size = {};
+  const bool known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0;
+  return known && size.ws_col > 0 ? size.ws_col : 80;
+}
+
 ExitCode Run(const Arguments& arguments) {
   auto plan = MakeLoadPlan(arguments.load);
   if (!plan.ok()) return FailedInput(plan.status());
   const auto options = MakeClientOptions(arguments.target);
   if (!options.ok()) return FailedInput(options.status());
-  const bool live = !arguments.load.quiet && isatty(STDERR_FILENO) == 1;
+  std::optional<LiveLine> live;
+  if (!arguments.load.quiet && isatty(STDERR_FILENO) == 1) {
+    live.emplace(std::cerr, TerminalColumns);
+  }
   std::signal(SIGINT, StopAtFirst);
   std::signal(SIGTERM, StopAtFirst);
   auto report = RunSession({.client = *options,
                             .target = arguments.target.target,
                             .arguments = arguments.load,
-                            .live = live ? &std::cerr : nullptr,
+                            .live = live ? &*live : nullptr,
                             .stop = &stop},
                            *std::move(plan));
+  live.reset();
   if (absl::IsInvalidArgument(report.status())) {
     return FailedInput(report.status());
   }

@@ -10,7 +10,6 @@
 #include "absl/strings/str_join.h"
 #include "absl/time/clock.h"
 #include "client/load/channels.h"
-#include "client/load/live_line.h"
 #include "client/load/max_search.h"
 #include "client/load/runner.h"
 #include "client/load/self_check.h"
@@ -70,7 +69,8 @@ class Session {
       scrapers.push_back(*std::move(scraper));
     }
     Describe();
-    RunOutcome outcome = plan_.find_max ? Search() : RunOnce(plan_.arrivals);
+    RunOutcome outcome =
+        plan_.find_max ? Search() : RunOnce(plan_.arrivals, "");
     for (const auto& scraper : scrapers) {
       report_.servers.push_back(scraper->Stop());
     }
@@ -86,7 +86,12 @@ class Session {
   }
 
  private:
+  void Say(const std::string& text) {
+    if (options_.live != nullptr) options_.live->Write({LiveField{text}});
+  }
+
   absl::Status Connect() {
+    Say(absl::StrCat("connecting to ", options_.target));
     absl::StatusOr<Channels> channels =
         ConnectChannels(options_.client, plan_.connections);
     if (!channels.ok()) return channels.status();
@@ -133,13 +138,14 @@ class Session {
     report_.searched = plan_.find_max;
   }
 
-  RunOutcome RunOnce(const std::optional<Arrivals>& arrivals) {
+  RunOutcome RunOnce(const std::optional<Arrivals>& arrivals,
+                     const std::string& title) {
     ConductorOptions conductor = plan_.conductor;
     conductor.arrivals = arrivals;
-    std::optional<LiveLine> live;
+    std::optional<RunLine> live;
     if (options_.live != nullptr) {
-      live.emplace(*options_.live, report_.setting.warm_up_seconds,
-                   plan_.seconds);
+      live.emplace(*options_.live, title, report_.setting.warm_up_seconds,
+                   plan_.seconds, conductor.calls);
     }
     return RunLoad(
         std::move(conductor), *transport_,
@@ -155,6 +161,7 @@ class Session {
         requests.push_back(&request);
       }
     }
+    Say(absl::StrCat("verifying ", outcome.kept.size(), " answers"));
     auto found = VerifyKept(std::move(outcome.kept), requests, *client,
                             options_.arguments.save, options_.stop);
     if (!found.ok()) {
@@ -174,7 +181,9 @@ class Session {
       const absl::StatusOr<Arrivals> arrivals =
           ConstantArrivals(options_.arguments, plan_, *rate);
       if (!arrivals.ok()) break;  // beyond what a schedule can hold
-      RunOutcome outcome = RunOnce(*arrivals);
+      RunOutcome outcome =
+          RunOnce(*arrivals, absl::StrFormat("trial %d, %.4g/s:",
+                                             report_.trials.size() + 1, *rate));
       const Trial trial = Judge(*rate, outcome.result);
       report_.trials.push_back(trial);
       if (outcome.result.interrupted) break;

@@ -3,10 +3,11 @@
 #define ATTND_CLIENT_LOAD_SESSION_H_
 
 #include <atomic>
-#include <ostream>
+#include <string>
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/load/live_line.h"
 #include "client/load/load_options.h"
 #include "client/load/load_report.h"
 
@@ -17,8 +18,8 @@ struct SessionOptions {
   // As typed, for the report.
   std::string target = {};
   LoadArguments arguments = {};
-  // A terminal for the live line; nullptr = none.
-  std::ostream* live = nullptr;
+  // Says on a terminal what goes on; nullptr = none.
+  LiveLine* live = nullptr;
   // Set, it ends the run.
   const std::atomic<bool>* stop = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "client/files.h"
 #include "tests/client/attnctl_process.h"
 #include "tests/client/stub_service.h"
@@ -13,7 +14,13 @@ namespace attnd::client {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ContainsRegex;
+using ::testing::Each;
 using ::testing::HasSubstr;
+using ::testing::Lt;
+using ::testing::Not;
+using ::testing::SizeIs;
 using ::testing::StartsWith;
 
 class AttnctlLoad : public ::testing::Test {
@@ -30,9 +37,54 @@ class AttnctlLoad : public ::testing::Test {
     return RunAttnctl(arguments);
   }
 
+  // What a terminal of so many columns shows, line by line as it is written
+  // over: a run of about two seconds in which every fourth call fails.
+  std::vector<std::string> LinesOnTerminal(int columns) {
+    stub_.on_attend = [](int number, const v1::AttendRequest&,
+                         v1::AttendResponse*) {
+      return number % 4 == 3 ? grpc::Status(grpc::StatusCode::ABORTED, "no")
+                             : grpc::Status::OK;
+    };
+    const ProcessResult result = RunAttnctlOnTerminal(
+        {"load", "--target", stub_.address(), "--rate", "50", "-r", "100", "-w",
+         "100ms", "--heads", "1", "--queries", "4", "--dim", "4", "--max-lag",
+         "60s"},
+        columns);
+    EXPECT_EQ(result.exit_code, 0) << result.err;
+    EXPECT_THAT(result.out, Not(HasSubstr("\x1b")));
+    return absl::StrSplit(result.err, "\r\x1b[2K");
+  }
+
   const std::string folder_ = FreshFolder();
   StubService stub_;
 };
+
+TEST_F(AttnctlLoad, ATerminalShowsHowItGoes) {
+  const std::vector<std::string> lines = LinesOnTerminal(120);
+  EXPECT_THAT(lines, Contains(HasSubstr("connecting to " + stub_.address())));
+  EXPECT_THAT(lines,
+              Contains(ContainsRegex("^warm-up, 1s left  . in flight$")));
+  EXPECT_THAT(lines, Contains(ContainsRegex(
+                         "^[0-9.]+/s  [0-9]+ in flight  p50 [^ ]+  "
+                         "p99 [^ ]+  ABORTED [0-9]+  [0-9]s left$")));
+  // Only the start of the first and the whole of the last are empty.
+  EXPECT_EQ(lines.front(), "");
+  EXPECT_EQ(lines.back(), "");
+}
+
+TEST_F(AttnctlLoad, ANarrowTerminalShowsWhatFits) {
+  const std::vector<std::string> lines = LinesOnTerminal(40);
+  EXPECT_THAT(lines, Each(SizeIs(Lt(40u))));
+  EXPECT_THAT(lines, Contains(ContainsRegex("^[0-9.]+/s  .*ABORTED [0-9]+")));
+  EXPECT_EQ(lines.back(), "");
+}
+
+TEST_F(AttnctlLoad, QuietShowsNothingOnATerminal) {
+  const ProcessResult result = RunAttnctlOnTerminal(
+      {"load", "--target", stub_.address(), "-r", "3", "-w", "0s", "-q"}, 80);
+  EXPECT_EQ(result.exit_code, 0);
+  EXPECT_EQ(result.err, "");
+}
 
 TEST_F(AttnctlLoad, AMetLevelIsExitCode0) {
   const ProcessResult result =

@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pty.h>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdlib>
 
 #include "absl/strings/str_split.h"
@@ -22,11 +24,12 @@ std::string FreshFolder() {
   return pattern + "/";
 }
 
-ProcessResult RunProcess(const std::string& program,
-                         const std::vector<std::string>& arguments) {
-  const std::string folder = FreshFolder();
-  const std::string out = folder + "out";
-  const std::string err = folder + "err";
+namespace {
+
+// Standard output goes to the file `out`, errors to `err`; 0 when it failed.
+pid_t Spawn(const std::string& program,
+            const std::vector<std::string>& arguments, const std::string& out,
+            int err) {
   std::vector<char*> argv = {const_cast<char*>(program.c_str())};
   for (const std::string& argument : arguments) {
     argv.push_back(const_cast<char*>(argument.c_str()));
@@ -37,27 +40,78 @@ ProcessResult RunProcess(const std::string& program,
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT,
                                    0600);
-  posix_spawn_file_actions_addopen(&actions, 2, err.c_str(), O_WRONLY | O_CREAT,
-                                   0600);
+  posix_spawn_file_actions_adddup2(&actions, err, 2);
   pid_t pid = 0;
   const int failed = posix_spawn(&pid, program.c_str(), &actions, nullptr,
                                  argv.data(), environ);
   posix_spawn_file_actions_destroy(&actions);
-  ProcessResult result;
-  if (failed != 0) {
-    ADD_FAILURE() << "cannot run " << program;
-    return result;
-  }
+  if (failed == 0) return pid;
+  ADD_FAILURE() << "cannot run " << program;
+  return 0;
+}
+
+int ExitCodeOf(pid_t pid) {
   int status = 0;
   waitpid(pid, &status, 0);
-  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  result.out = ReadFile(out).value_or("");
-  result.err = ReadFile(err).value_or("");
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+// What comes until the last process that has the other end closes it.
+std::string ReadTerminal(int master) {
+  std::string text;
+  char buffer[4096];
+  ssize_t size;
+  while ((size = read(master, buffer, sizeof(buffer))) > 0 ||
+         (size < 0 && errno == EINTR)) {
+    if (size > 0) text.append(buffer, static_cast<size_t>(size));
+  }
+  return text;
+}
+
+}  // namespace
+
+ProcessResult RunProcess(const std::string& program,
+                         const std::vector<std::string>& arguments) {
+  const std::string folder = FreshFolder();
+  const int err =
+      open((folder + "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+  const pid_t pid = Spawn(program, arguments, folder + "out", err);
+  close(err);
+  ProcessResult result;
+  if (pid == 0) return result;
+  result.exit_code = ExitCodeOf(pid);
+  result.out = ReadFile(folder + "out").value_or("");
+  result.err = ReadFile(folder + "err").value_or("");
   return result;
 }
 
 ProcessResult RunAttnctl(const std::vector<std::string>& arguments) {
   return RunProcess(ATTNCTL_PATH, arguments);
+}
+
+ProcessResult RunAttnctlOnTerminal(const std::vector<std::string>& arguments,
+                                   int columns) {
+  winsize size = {};
+  size.ws_row = 24;
+  size.ws_col = static_cast<unsigned short>(columns);
+  int master, terminal;
+  ProcessResult result;
+  if (openpty(&master, &terminal, nullptr, nullptr, &size) != 0) {
+    ADD_FAILURE() << "no pseudo-terminal";
+    return result;
+  }
+  fcntl(master, F_SETFD, FD_CLOEXEC);
+  fcntl(terminal, F_SETFD, FD_CLOEXEC);
+  const std::string out = FreshFolder() + "out";
+  const pid_t pid = Spawn(ATTNCTL_PATH, arguments, out, terminal);
+  close(terminal);
+  if (pid != 0) {
+    result.err = ReadTerminal(master);
+    result.exit_code = ExitCodeOf(pid);
+    result.out = ReadFile(out).value_or("");
+  }
+  close(master);
+  return result;
 }
 
 std::string LastLine(const std::string& text) {

@@ -20,6 +20,11 @@ ProcessResult RunProcess(const std::string& program,
 // Runs attnctl of this build: the path is compiled in.
 ProcessResult RunAttnctl(const std::vector<std::string>& arguments);
 
+// The same with standard error on a terminal of so many columns: `err` is what
+// the terminal got, control characters included.
+ProcessResult RunAttnctlOnTerminal(const std::vector<std::string>& arguments,
+                                   int columns);
+
 // A fresh folder of this test's own, with a '/' at the end.
 std::string FreshFolder();
 
