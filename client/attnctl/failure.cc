@@ -14,8 +14,9 @@ namespace {
 const char* Advice(const absl::Status& status) {
   switch (status.code()) {
     case absl::StatusCode::kUnavailable:
-      return "check --target and that attnd is running and SERVING (attnctl "
-             "health)";
+      return "check --target, that attnd is running and SERVING (attnctl "
+             "health), and whether it wants TLS or a client certificate "
+             "(--tls-ca, --tls-cert)";
     case absl::StatusCode::kDeadlineExceeded:
       return "allow more time with --timeout, or ask for less";
     case absl::StatusCode::kUnimplemented:

@@ -1,12 +1,34 @@
 #include "client/load/channels.h"
 
+#include <grpcpp/client_context.h>
+
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "client/channel.h"
+#include "client/health.h"
 
 namespace attnd::client {
+
+namespace {
+
+constexpr int64_t kReasonTimeNs = 1'000'000'000;
+
+// Why a channel does not become ready, as gRPC tells a call that does not wait
+// for it; begins with ": ", or is empty.
+std::string WhyNotReady(const std::shared_ptr<grpc::Channel>& channel) {
+  grpc::ClientContext context;
+  context.set_deadline(GrpcDeadline(kReasonTimeNs));
+  Health health;
+  const grpc::Status status = CheckHealthOnce(channel, context, "", &health);
+  return status.ok() ||
+                 status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
+             ? ""
+             : absl::StrCat(": ", status.error_message());
+}
+
+}  // namespace
 
 absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
                                          int connections) {
@@ -23,7 +45,8 @@ absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
     if (!channels[i]->WaitForConnected(deadline)) {
       return absl::UnavailableError(absl::StrCat(
           "connection ", i + 1, " of ", connections, " to ", *target,
-          " was not ready within ", absl::FormatDuration(options.timeout)));
+          " was not ready within ", absl::FormatDuration(options.timeout),
+          WhyNotReady(channels[i])));
     }
   }
   return channels;

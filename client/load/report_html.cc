@@ -416,6 +416,13 @@ std::string ServerTable(const ServerMetrics& server) {
                     Cell(absl::StrFormat("%.6g", difference), kNumber),
                     "</tr>\n");
   }
+  for (const auto& [tenant, seconds] : OfferedByTenant(server)) {
+    absl::StrAppend(
+        &html, "<tr>",
+        Cell(absl::StrCat("offered by tenant ", tenant, ", worker seconds")),
+        Cell(""), Cell(""), Cell(absl::StrFormat("%.6g", seconds), kNumber),
+        "</tr>\n");
+  }
   return html + "</table>\n";
 }
 

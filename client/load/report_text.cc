@@ -156,6 +156,10 @@ void Servers(const LoadReport& report, std::string* text) {
              server.Difference("attnd_worker_busy_seconds_total"),
              server.Difference("process_cpu_seconds_total"),
              BytesText(server.Largest("process_resident_memory_bytes"))));
+    for (const auto& [tenant, seconds] : OfferedByTenant(server)) {
+      Line(text, "by tenant",
+           absl::StrFormat("%s: offered %.3g worker seconds", tenant, seconds));
+    }
   }
 }
 

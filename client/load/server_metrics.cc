@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <iterator>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 #include "client/http_get.h"
 
 namespace attnd::client {
@@ -22,11 +25,15 @@ double Now() {
       .count();
 }
 
-// `stage="queue"` of `code="OK",stage="queue"`; empty without one. Values of
-// this label hold no escapes.
-absl::string_view StageOf(absl::string_view labels) {
+// `stage="queue"` of `code="OK",stage="queue"`; empty without one. Values that
+// hold a comma are not kept.
+absl::string_view KeptLabel(absl::string_view labels) {
   for (absl::string_view label : absl::StrSplit(labels, ',')) {
-    if (label.rfind("stage=\"", 0) == 0) return label;
+    if ((absl::StartsWith(label, "stage=\"") ||
+         absl::StartsWith(label, "tenant_class=\"")) &&
+        absl::EndsWith(label, "\"")) {
+      return label;
+    }
   }
   return "";
 }
@@ -71,8 +78,8 @@ MetricValues ParseMetrics(absl::string_view text) {
       continue;
     }
     values[name] += value;
-    if (const absl::string_view stage = StageOf(labels); !stage.empty()) {
-      values[absl::StrCat(name, "{", stage, "}")] += value;
+    if (const absl::string_view kept = KeptLabel(labels); !kept.empty()) {
+      values[absl::StrCat(name, "{", kept, "}")] += value;
     }
   }
   return values;
@@ -98,6 +105,31 @@ double ServerMetrics::Largest(const std::string& name) const {
     }
   }
   return largest;
+}
+
+std::map<std::string, double> ServerMetrics::DifferenceBy(
+    const std::string& name, const std::string& label) const {
+  std::map<std::string, double> differences;
+  if (samples.empty()) return differences;
+  const std::string begin = absl::StrCat(name, "{", label, "=\"");
+  for (const auto& [key, value] : samples.back().values) {
+    absl::string_view rest = key;
+    if (absl::ConsumePrefix(&rest, begin) &&
+        absl::ConsumeSuffix(&rest, "\"}")) {
+      differences[std::string(rest)] = Difference(key);
+    }
+  }
+  return differences;
+}
+
+std::map<std::string, double> OfferedByTenant(const ServerMetrics& server) {
+  std::map<std::string, double> offered =
+      server.DifferenceBy("attnd_offered_worker_seconds_total", "tenant_class");
+  if (offered.size() < 2) return {};
+  for (auto it = offered.begin(); it != offered.end();) {
+    it = it->second > 0 ? std::next(it) : offered.erase(it);
+  }
+  return offered;
 }
 
 absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Start(

@@ -16,8 +16,8 @@
 
 namespace attnd::client {
 
-// Values by name, summed over labels; metrics with a label `stage` also by
-// stage: name{stage="queue"}.
+// Values by name, summed over labels; metrics with a label `stage` or
+// `tenant_class` also by it: name{stage="queue"}.
 using MetricValues = std::map<std::string, double>;
 
 // Reads Prometheus' text format. Lines that are none of it are passed over:
@@ -41,7 +41,14 @@ struct ServerMetrics {
   double Difference(const std::string& name) const;
   double Largest(const std::string& name) const;
   bool Has(const std::string& name) const;
+  // The difference of a counter for each value of a label that is kept.
+  std::map<std::string, double> DifferenceBy(const std::string& name,
+                                             const std::string& label) const;
 };
+
+// Worker seconds that a server counted as offered by each tenant that offered
+// any; empty where it knows no tenants but "default".
+std::map<std::string, double> OfferedByTenant(const ServerMetrics& server);
 
 // Scrapes in a thread of its own, once a second and when it is started and
 // stopped.

@@ -293,6 +293,9 @@ absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry) {
     requests = MakeRequests(*work);
   }
   if (!requests.ok()) return requests.status();
+  if (!entry.arguments.tenant.empty()) {
+    absl::StrAppend(&text, " tenant ", entry.arguments.tenant);
+  }
   return WorkKind{.name = entry.name.empty() ? text : entry.name,
                   .weight = entry.weight,
                   .tenant = entry.arguments.tenant,

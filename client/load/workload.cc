@@ -141,6 +141,7 @@ std::string WorkText(const Work& work) {
     absl::StrAppend(&text, " windowed");
   }
   if (work.ragged > 0) absl::StrAppend(&text, " ragged");
+  if (work.priority != 0) absl::StrAppend(&text, " priority ", work.priority);
   return text;
 }
 

@@ -64,6 +64,7 @@ AttndProcess::AttndProcess(const std::string& config_path) {
     if (fields.count("event") == 1 &&
         fields.at("event").string_value() == "listening") {
       target_ = fields.at("grpc").string_value();
+      admin_ = fields.at("admin").string_value();
     }
   }
   if (target_.empty()) ADD_FAILURE() << "attnd does not listen:\n" << seen;

@@ -21,6 +21,8 @@ class AttndProcess {
 
   // "127.0.0.1:port" of its gRPC endpoint.
   const std::string& target() const { return target_; }
+  // "127.0.0.1:port" of its admin port.
+  const std::string& admin() const { return admin_; }
 
   // SIGTERM; returns the exit code, or 128 + the signal that ended it.
   int Stop();
@@ -30,6 +32,7 @@ class AttndProcess {
 
   pid_t pid_ = 0;
   std::string target_;
+  std::string admin_;
   std::thread log_reader_;
 };
 

@@ -11,7 +11,10 @@ namespace attnd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 TEST(HttpGet, BringsTheBody) {
   HttpStub stub([](int) { return HttpOk("a 1\r\n\r\nb 2\n"); });
@@ -71,6 +74,21 @@ TEST(ParseMetrics, SumsOverLabels) {
   EXPECT_EQ(values.at("stage_seconds_sum{stage=\"queue\"}"), 3);
   EXPECT_EQ(
       values.count("odd") + values.count("broken") + values.count("alone"), 0u);
+}
+
+TEST(ParseMetrics, KeepsTenantsApart) {
+  const auto offered = [](const char* text) {
+    return OfferedByTenant({.samples = {{0, {}}, {1, ParseMetrics(text)}}});
+  };
+  EXPECT_THAT(
+      offered("attnd_offered_worker_seconds_total{tenant_class=\"default\"} 0\n"
+              "attnd_offered_worker_seconds_total{tenant_class=\"a\"} 2\n"
+              "attnd_offered_worker_seconds_total{tenant_class=\"b}\"} 3\n"),
+      UnorderedElementsAre(Pair("a", 2), Pair("b}", 3)));
+  // Nobody to tell apart.
+  EXPECT_THAT(
+      offered("attnd_offered_worker_seconds_total{tenant_class=\"default\"} 4"),
+      IsEmpty());
 }
 
 TEST(MetricsScraper, ScrapesBeforeAndAfter) {
