@@ -178,6 +178,7 @@ void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
   command
       ->add_flag("--causal{time}", attend->causal,
                  "Hide keys after the query, by time; --causal=index by place")
+      ->type_name("RULE")
       ->check(CLI::IsMember({"time", "index"}).description(""));
   command->add_flag("--strict", attend->strict,
                     "With --causal: hide keys at the query's own time too");

@@ -55,6 +55,12 @@ Work
   out of a CSV file, with their real times; its last --queries times ask. The
   same --seed sends the same bytes in the same order at the same moments.
 
+Verification
+  --verify 0.05 keeps a twentieth of the answers and, after the run, computes
+  them again in double precision from the definitions of the encodings that the
+  server lists. Each output is held to the accuracy that servers promise; of
+  large requests some rows are checked. Requests with wrong answers are saved.
+
 The search
   --find-max doubles the rate until --slo is missed, halves the interval until
   it is narrower than --precision, and then wants the rate sustained twice in a

@@ -1,5 +1,6 @@
 #include "client/attnctl/manual_format.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
@@ -7,18 +8,29 @@ namespace attnd::client {
 namespace {
 
 constexpr size_t kTextColumn = 26;
+// Before the value that a flag has when none is given: --json{-}.
+constexpr char kFlagValue = '{';
 
 }  // namespace
 
 ManualFormat::ManualFormat() { column_width(kTextColumn); }
 
+std::string ManualFormat::make_option_name(const CLI::Option* option,
+                                           bool positional) const {
+  const std::string name = Formatter::make_option_name(option, positional);
+  const size_t value = name.find(kFlagValue);
+  if (value == std::string::npos) return name;
+  return absl::StrCat(name.substr(0, value), "[=", option->get_type_name(),
+                      "]");
+}
+
 std::string ManualFormat::make_option_opts(const CLI::Option* option) const {
-  if (option->get_type_size() == 0) return "";
-  std::string text;
-  if (!option->get_type_name().empty()) {
-    absl::StrAppend(&text, " ", option->get_type_name());
+  const std::string name = Formatter::make_option_name(option, false);
+  if (option->get_type_size() == 0 || option->get_type_name().empty() ||
+      absl::StrContains(name, kFlagValue)) {
+    return "";
   }
-  return text;
+  return absl::StrCat(" ", option->get_type_name());
 }
 
 std::string ManualFormat::make_option_desc(const CLI::Option* option) const {

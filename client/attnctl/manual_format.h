@@ -13,6 +13,9 @@ namespace attnd::client {
 class ManualFormat : public CLI::Formatter {
  public:
   ManualFormat();
+  // "--json[=FILE]" for a flag that may have a value.
+  std::string make_option_name(const CLI::Option* option,
+                               bool positional) const override;
   std::string make_option_opts(const CLI::Option* option) const override;
   std::string make_option_desc(const CLI::Option* option) const override;
 };

@@ -267,7 +267,9 @@ void AddOutputOptions(CLI::App* command, LoadArguments* arguments) {
   const std::string group = "Output";
   command
       ->add_flag("--json{-}", arguments->json,
-                 "Print JSON instead of text; --json=FILE: write it there too")
+                 "Print JSON instead of text; with a file, write it there "
+                 "beside the text")
+      ->type_name("FILE")
       ->group(group);
   const auto add = [&](const char* name, std::string& value, const char* text) {
     command->add_option(name, value, text)->type_name("FILE")->group(group);
@@ -281,8 +283,8 @@ void AddOutputOptions(CLI::App* command, LoadArguments* arguments) {
   add("--html", arguments->html, "A report with plots, in one file");
   command
       ->add_flag("-q,--quiet", arguments->quiet,
-                 "No live line; there is none anyway unless standard error is "
-                 "a terminal")
+                 "No line that tells how the run goes; there is none anyway "
+                 "unless standard error is a terminal")
       ->group(group);
 }
 

@@ -327,6 +327,7 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
   command
       ->add_flag("--causal{time}", arguments->causal,
                  "Keys after the query are hidden: by time, or --causal=index")
+      ->type_name("RULE")
       ->group(group);
   command
       ->add_flag("--strict", arguments->strict,
@@ -346,11 +347,14 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
       ->group(group)
       ->capture_default_str();
   command
-      ->add_option("--priority", arguments->priority,
-                   "Of the requests, -10 to 10; larger is served first")
+      ->add_option(
+          "--priority", arguments->priority,
+          "Priority of the requests, -10 to 10; larger is served first")
       ->type_name("N")
       ->group(group);
-  command->add_option("--seed", arguments->seed, "Of data, order and arrivals")
+  command
+      ->add_option("--seed", arguments->seed,
+                   "Random seed of data, order and arrivals")
       ->type_name("N")
       ->group(group)
       ->capture_default_str();
