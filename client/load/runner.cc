@@ -14,8 +14,7 @@ namespace attnd::client {
 namespace {
 
 constexpr std::chrono::milliseconds kShowEvery(500);
-// How often a sleeping sender looks at the stop flag, and a taker without ends
-// whether the run is over.
+// How often a sleeping sender looks at the stop flag.
 constexpr std::chrono::milliseconds kLookEvery(100);
 
 double ProcessCpuSeconds() {
@@ -89,21 +88,21 @@ class Runner {
       due_changed_.wait_until(lock, until);
     }
     finished_.notify_all();
+    // Without an end that told it, as after arrivals that were all dropped.
+    if (!taker_done_) transport_.Wake();
     sender_cpu_ = ThreadCpuSeconds() - cpu;
   }
 
   // Waits where gRPC reads the connections, also while nothing is in flight:
-  // to be told of each call by the sender would cost a wake-up more.
+  // to be told of each call by the sender would cost a wake-up more. Without a
+  // deadline, which would be a timer set and cancelled for each call.
   void TakeEnds() {
-    constexpr int64_t kLookEveryNs =
-        std::chrono::nanoseconds(kLookEvery).count();
     const double cpu = ThreadCpuSeconds();
-    bool finished = false;
-    while (!finished) {
-      std::optional<AttemptEnd> end = transport_.Next(kLookEveryNs);
+    while (!taker_done_) {
+      std::optional<AttemptEnd> end = transport_.Next();
       std::unique_lock<std::mutex> lock(mutex_);
       if (end) Take(std::move(*end), lock);
-      finished = conductor_.finished();
+      taker_done_ = conductor_.finished();
     }
     taker_cpu_ = ThreadCpuSeconds() - cpu;
   }
@@ -160,6 +159,8 @@ class Runner {
   std::condition_variable due_changed_;
   std::condition_variable finished_;
   Conductor conductor_;
+  // Written by the taker alone.
+  bool taker_done_ = false;
   RunOutcome outcome_;
   int64_t kept_bytes_ = 0;
   double sender_cpu_ = 0;

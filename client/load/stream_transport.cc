@@ -20,7 +20,7 @@ namespace attnd::client {
 namespace {
 
 constexpr char kMethod[] = "/attnd.v1.AttentionScoring/AttendStream";
-// How often time-outs are looked at even if nothing else happens.
+// How often time-outs and Wake() are looked at even if nothing else happens.
 constexpr int64_t kLookEveryNs = 50'000'000;
 
 }  // namespace
@@ -88,6 +88,7 @@ struct StreamTransport::State {
   std::vector<Slot> slots;
   std::priority_queue<TimeOut> time_outs;
   std::deque<AttemptEnd> ends;
+  bool woken = false;
   EndpointNames endpoints;
 };
 
@@ -281,35 +282,37 @@ void StreamTransport::Start(const Attempt& attempt) {
   }
 }
 
-std::optional<AttemptEnd> StreamTransport::Next(int64_t wait_ns) {
+std::optional<AttemptEnd> StreamTransport::Next() {
   State& state = *state_;
-  const int64_t until_ns = SteadyNs() + wait_ns;
   while (true) {
-    int64_t next_ns = until_ns;
-    int64_t now_ns;
+    int64_t wait_ns = kLookEveryNs;
     {
       std::lock_guard<std::mutex> lock(state.mutex);
-      now_ns = SteadyNs();
+      const int64_t now_ns = SteadyNs();
       state.EndTimeOuts(now_ns);
       if (!state.ends.empty()) {
         AttemptEnd end = std::move(state.ends.front());
         state.ends.pop_front();
         return end;
       }
-      if (now_ns >= until_ns) return std::nullopt;
-      next_ns = std::min(next_ns, now_ns + kLookEveryNs);
+      if (std::exchange(state.woken, false)) return std::nullopt;
       if (!state.time_outs.empty()) {
-        next_ns = std::min(next_ns, state.time_outs.top().at_ns);
+        wait_ns = std::min(wait_ns, state.time_outs.top().at_ns - now_ns);
       }
     }
     void* tag;
     bool ok;
-    if (state.queue.AsyncNext(&tag, &ok, GrpcDeadline(next_ns - now_ns)) ==
+    if (state.queue.AsyncNext(&tag, &ok, GrpcDeadline(wait_ns)) ==
         grpc::CompletionQueue::GOT_EVENT) {
       std::lock_guard<std::mutex> lock(state.mutex);
       state.Handle(*static_cast<State::Event*>(tag), ok);
     }
   }
+}
+
+void StreamTransport::Wake() {
+  std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->woken = true;
 }
 
 grpc::ByteBuffer StreamTransport::TakeAnswer(int slot) {

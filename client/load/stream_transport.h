@@ -27,7 +27,8 @@ class StreamTransport final : public Transport {
   ~StreamTransport() override;
 
   void Start(const Attempt& attempt) override;
-  std::optional<AttemptEnd> Next(int64_t wait_ns) override;
+  std::optional<AttemptEnd> Next() override;
+  void Wake() override;
   grpc::ByteBuffer TakeAnswer(int slot) override;
   std::string EndpointName(int endpoint) override;
 

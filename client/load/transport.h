@@ -39,9 +39,13 @@ class Transport {
   // Sends a request through a slot in which nothing is in flight. Any thread.
   virtual void Start(const Attempt& attempt) = 0;
 
-  // Waits until an attempt has ended, with moments by SteadyNs(); nullopt when
-  // none has within `wait_ns`, to about a millisecond. One thread.
-  virtual std::optional<AttemptEnd> Next(int64_t wait_ns) = 0;
+  // Waits until an attempt has ended, with moments by SteadyNs(); nullopt after
+  // a Wake(). One thread.
+  virtual std::optional<AttemptEnd> Next() = 0;
+
+  // Ends a Next() that waits, or the next one, where nothing is in flight. Any
+  // thread; not again before that Next() has returned.
+  virtual void Wake() = 0;
 
   // The AttendResponse of the attempt that Next() returned last for this slot.
   virtual grpc::ByteBuffer TakeAnswer(int slot) = 0;

@@ -79,13 +79,11 @@ void UnaryTransport::Start(const Attempt& attempt) {
       reinterpret_cast<void*>(static_cast<intptr_t>(attempt.slot)));
 }
 
-std::optional<AttemptEnd> UnaryTransport::Next(int64_t wait_ns) {
+std::optional<AttemptEnd> UnaryTransport::Next() {
   void* tag = nullptr;
   bool ok = false;
-  if (queue_.AsyncNext(&tag, &ok, GrpcDeadline(wait_ns)) !=
-      grpc::CompletionQueue::GOT_EVENT) {
-    return std::nullopt;
-  }
+  queue_.Next(&tag, &ok);
+  if (tag == &wake_) return std::nullopt;
   AttemptEnd end;
   end.ended_ns = SteadyNs();
   end.slot = static_cast<int>(reinterpret_cast<intptr_t>(tag));
@@ -98,6 +96,10 @@ std::optional<AttemptEnd> UnaryTransport::Next(int64_t wait_ns) {
   end.response_bytes = static_cast<int64_t>(place.answer.Length());
   end.endpoint = endpoints_.NumberOf(place.context->peer());
   return end;
+}
+
+void UnaryTransport::Wake() {
+  wake_.Set(&queue_, gpr_now(GPR_CLOCK_MONOTONIC), &wake_);
 }
 
 grpc::ByteBuffer UnaryTransport::TakeAnswer(int slot) {

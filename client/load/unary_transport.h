@@ -2,6 +2,7 @@
 #ifndef ATTND_CLIENT_LOAD_UNARY_TRANSPORT_H_
 #define ATTND_CLIENT_LOAD_UNARY_TRANSPORT_H_
 
+#include <grpcpp/alarm.h>
 #include <grpcpp/completion_queue.h>
 #include <grpcpp/generic/generic_stub.h>
 
@@ -29,7 +30,8 @@ class UnaryTransport final : public Transport {
   ~UnaryTransport() override;
 
   void Start(const Attempt& attempt) override;
-  std::optional<AttemptEnd> Next(int64_t wait_ns) override;
+  std::optional<AttemptEnd> Next() override;
+  void Wake() override;
   grpc::ByteBuffer TakeAnswer(int slot) override;
   std::string EndpointName(int endpoint) override;
 
@@ -39,6 +41,7 @@ class UnaryTransport final : public Transport {
   std::vector<std::pair<std::string, std::string>> metadata_;
   const std::vector<Payload>& payloads_;
   grpc::CompletionQueue queue_;
+  grpc::Alarm wake_;
   Channels channels_;
   std::vector<std::unique_ptr<grpc::GenericStub>> stubs_;
   std::vector<std::unique_ptr<Slot>> slots_;

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <memory>
 #include <thread>
 
 #include "client/load/runner.h"
@@ -45,22 +47,27 @@ struct Way {
   std::string tenant = {};
 };
 
-RunOutcome RunAgainst(const ClientOptions& options, ConductorOptions conductor,
-                      const Way& way = {}) {
+std::unique_ptr<Transport> MakeTransport(const ClientOptions& options,
+                                         const Way& way, int slots,
+                                         const std::vector<Payload>& payloads) {
   auto channels = ConnectChannels(options, way.connections);
   EXPECT_TRUE(channels.ok()) << channels.status();
-  if (!channels.ok()) return {};
+  if (!channels.ok()) return nullptr;
+  if (way.through == Through::kUnary) {
+    return std::make_unique<UnaryTransport>(options, *std::move(channels),
+                                            slots, payloads);
+  }
+  return std::make_unique<StreamTransport>(options, *std::move(channels), slots,
+                                           payloads);
+}
+
+RunOutcome RunAgainst(const ClientOptions& options, ConductorOptions conductor,
+                      const Way& way = {}) {
   const std::vector<Payload> payloads = SmallPayloads(way.tenant);
+  const auto transport = MakeTransport(options, way, conductor.slots, payloads);
+  if (transport == nullptr) return {};
   conductor.work = {{.requests = static_cast<int>(payloads.size())}};
   conductor.timeout_ns = absl::ToInt64Nanoseconds(options.timeout);
-  std::unique_ptr<Transport> transport;
-  if (way.through == Through::kUnary) {
-    transport = std::make_unique<UnaryTransport>(options, *std::move(channels),
-                                                 conductor.slots, payloads);
-  } else {
-    transport = std::make_unique<StreamTransport>(options, *std::move(channels),
-                                                  conductor.slots, payloads);
-  }
   return RunLoad(std::move(conductor), *transport);
 }
 
@@ -184,6 +191,22 @@ TEST_P(StubRun, DeadlinesAreFailures) {
           .result;
   EXPECT_EQ(result.all.errors.at(absl::StatusCode::kDeadlineExceeded).count, 2);
   EXPECT_EQ(Invalidities(result)[0], "none of 2 calls succeeded");
+}
+
+// A run in which no answer tells that it is over, and the next one on the same
+// connections.
+TEST_P(StubRun, EndsWithNothingInFlightAndCanGoOn) {
+  StubService stub;
+  const std::vector<Payload> payloads = SmallPayloads();
+  const auto transport = MakeTransport(To(stub), {GetParam()}, 1, payloads);
+  const std::atomic<bool> stop = true;
+  for (int i = 0; i < 3; ++i) {
+    const LoadResult result =
+        RunLoad({.arrivals = Even(1, 1e6)}, *transport, {.stop = &stop}).result;
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_EQ(result.planned, 0);
+  }
+  EXPECT_EQ(RunLoad({.calls = 5}, *transport).result.all.ok, 5);
 }
 
 TEST_P(StubRun, SendsTheTenant) {
