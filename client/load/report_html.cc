@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/time.h"
@@ -116,9 +117,11 @@ std::string SettingTable(const LoadReport& report) {
   }
   const std::pair<const char*, std::string> rows[] = {
       {"Load", setting.mode},
-      {"Target", absl::StrFormat("%s, %s, connections: %d, in flight: %d",
-                                 setting.target, setting.transport,
-                                 setting.connections, setting.in_flight)},
+      {"Target", absl::StrFormat(
+                     "%s, %s, connections: %d, in flight: %s %d",
+                     setting.target, setting.transport, setting.connections,
+                     report.arrivals || report.searched ? "at most" : "always",
+                     setting.in_flight)},
       {"Work",
        absl::StrFormat("%s; %s a request, seed %u", work,
                        BytesText(static_cast<double>(setting.request_bytes)),
@@ -363,10 +366,13 @@ ChartLine MetricLine(const ServerMetrics& server, const char* label,
   return line;
 }
 
+// Scrapes begin before the warm-up; the other charts with the measured part.
+constexpr char kSinceScrape[] = "seconds since the first scrape";
+
 std::string ServerCharts(const ServerMetrics& server, const std::string& name) {
   Chart load = {
       .title = "Workers",
-      .x_label = "seconds",
+      .x_label = kSinceScrape,
       .y_label = "worker seconds per second",
       .lines = {MetricLine(server, "offered",
                            "attnd_offered_worker_seconds_total", true, 1, 1),
@@ -374,7 +380,7 @@ std::string ServerCharts(const ServerMetrics& server, const std::string& name) {
                            true, 1, 0)},
       .height = 240};
   Chart queue = {.title = "Requests at the server",
-                 .x_label = "seconds",
+                 .x_label = kSinceScrape,
                  .y_label = "requests",
                  .lines = {MetricLine(server, "waiting",
                                       "attnd_requests_waiting", false, 1, 1),
@@ -383,7 +389,7 @@ std::string ServerCharts(const ServerMetrics& server, const std::string& name) {
                  .height = 220};
   Chart memory = {
       .title = "Memory",
-      .x_label = "seconds",
+      .x_label = kSinceScrape,
       .y_label = "MiB resident",
       .lines = {MetricLine(server, "resident", "process_resident_memory_bytes",
                            false, 1.0 / (1 << 20), 0)},
@@ -402,7 +408,7 @@ std::string ServerTable(const ServerMetrics& server) {
       {"busy, worker seconds", "attnd_worker_busy_seconds_total"},
       {"refused", "attnd_rejected_total"},
       {"processor, seconds", "process_cpu_seconds_total"},
-      {"resident memory, bytes", "process_resident_memory_bytes"}};
+      {"resident memory", "process_resident_memory_bytes"}};
   std::string html =
       "<table>\n<tr><th></th><th class=\"n\">before</th>"
       "<th class=\"n\">after</th><th class=\"n\">difference</th></tr>\n";
@@ -410,11 +416,14 @@ std::string ServerTable(const ServerMetrics& server) {
     if (!server.Has(name)) continue;
     const double after = server.samples.back().values.at(name);
     const double difference = server.Difference(name);
-    absl::StrAppend(&html, "<tr>", Cell(label),
-                    Cell(absl::StrFormat("%.6g", after - difference), kNumber),
-                    Cell(absl::StrFormat("%.6g", after), kNumber),
-                    Cell(absl::StrFormat("%.6g", difference), kNumber),
-                    "</tr>\n");
+    const bool bytes = absl::EndsWith(name, "_bytes");
+    absl::StrAppend(&html, "<tr>", Cell(label));
+    for (double value : {after - difference, after, difference}) {
+      absl::StrAppend(
+          &html, Cell(bytes ? BytesText(value) : absl::StrFormat("%.6g", value),
+                      kNumber));
+    }
+    html += "</tr>\n";
   }
   for (const auto& [tenant, seconds] : OfferedByTenant(server)) {
     absl::StrAppend(

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -205,7 +206,7 @@ double PerSecond(int64_t amount, const LoadResult& result) {
 std::string BytesText(double bytes) {
   const char* const units[] = {"B", "KiB", "MiB", "GiB", "TiB"};
   int unit = 0;
-  while (bytes >= 1024 && unit < 4) {
+  while (std::abs(bytes) >= 1024 && unit < 4) {
     bytes /= 1024;
     ++unit;
   }
