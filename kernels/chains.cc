@@ -12,6 +12,7 @@
 
 #include "kernels/exp-inl.h"
 #include "kernels/jets-inl.h"
+#include "kernels/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
@@ -31,22 +32,20 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   HWY_ALIGN float lags[kKeyGroup];
   const int common = head.common_source();
   for (int64_t i = 0; i < count; i += n) {
-    const auto live = static_cast<size_t>(std::min<int64_t>(n, count - i));
-    const auto mask = hn::FirstN(d, live);
+    const int64_t live = std::min<int64_t>(n, count - i);
     Vector lag;
     if (common >= 0) {
       lag = hn::Set(d, tau[common]);
     } else {
-      for (size_t l = 0; l < live; ++l) {
+      for (int64_t l = 0; l < live; ++l) {
         lags[l] = tau[head.chain_sources()[i + l]];
       }
-      lag = hn::MaskedLoad(mask, d, lags);
+      lag = LoadFirst(d, lags, live);
     }
-    const Vector rate = hn::MaskedLoad(mask, d, rates + i);
-    hn::BlendedStore(Exp(d, hn::Neg(hn::Mul(rate, lag))), mask, d, factors + i);
+    const Vector rate = LoadFirst(d, rates + i, live);
+    StoreFirst(DecayExp(d, rate, lag), d, factors + i, live);
     if (!head.coupled()) continue;
-    hn::BlendedStore(hn::Mul(hn::MaskedLoad(mask, d, couplings + i), lag), mask,
-                     d, z + i);
+    StoreFirst(hn::Mul(LoadFirst(d, couplings + i, live), lag), d, z + i, live);
   }
 }
 
@@ -67,15 +66,15 @@ HWY_INLINE void AdvanceGroup(const HeadEncoder::ChainGroup& group,
     for (int r = 0; r < kOrder; ++r) hn::StoreU(y[r], d, out + r * count + i);
   }
   if (i == count) return;
-  const auto mask = hn::FirstN(d, static_cast<size_t>(count - i));
+  const int64_t left = count - i;
   Vector x[kOrder], y[kOrder];
   for (int r = 0; r < kOrder; ++r) {
-    x[r] = hn::MaskedLoad(mask, d, in + r * count + i);
+    x[r] = LoadFirst(d, in + r * count + i, left);
   }
-  const Vector zi = kOrder > 1 ? hn::MaskedLoad(mask, d, z + i) : hn::Zero(d);
-  Polynomial<true, kOrder>(d, hn::MaskedLoad(mask, d, e + i), zi, x, y);
+  const Vector zi = kOrder > 1 ? LoadFirst(d, z + i, left) : hn::Zero(d);
+  Polynomial<true, kOrder>(d, LoadFirst(d, e + i, left), zi, x, y);
   for (int r = 0; r < kOrder; ++r) {
-    hn::BlendedStore(y[r], mask, d, out + r * count + i);
+    StoreFirst(y[r], d, out + r * count + i, left);
   }
 }
 
@@ -187,7 +186,7 @@ void AdvanceKeysByColumnImpl(const HeadEncoder& head, const float* tau,
       [&](int chain, int64_t j, Vector& e, Vector& z) {
         const Vector lag =
             hn::LoadU(d, tau + head.chain_sources()[chain] * width + j);
-        e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+        e = DecayExp(d, hn::Set(d, head.rates()[chain]), lag);
         z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
       },
       src, src_width, width, dst, dst_width);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
@@ -147,10 +148,16 @@ class EncoderBuilder {
   }
 
   void PushChain(const Chain& chain) {
-    head_.rates_.push_back(static_cast<float>(chain.rate));
+    // Infinite, it would make NaN of a lag of 0; as large as a float can be, it
+    // leaves nothing of any other.
+    const auto to_float = [](double factor) {
+      constexpr double kMost = std::numeric_limits<float>::max();
+      return static_cast<float>(std::clamp(factor, -kMost, kMost));
+    };
+    head_.rates_.push_back(to_float(chain.rate));
     head_.exact_rates_.push_back(chain.rate);
     head_.exact_couplings_.push_back(chain.coupling);
-    head_.couplings_.push_back(static_cast<float>(chain.coupling));
+    head_.couplings_.push_back(to_float(chain.coupling));
     const int source = Source(chain.drive);
     head_.common_source_ =
         head_.chain_sources_.empty() || head_.common_source_ == source ? source

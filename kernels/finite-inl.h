@@ -9,8 +9,9 @@
 
 #include <hwy/highway.h>
 
-#include <algorithm>
 #include <cstdint>
+
+#include "kernels/tail-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
@@ -28,9 +29,7 @@ HWY_INLINE bool AllFinite(const float* values, int64_t count) {
     b = hn::MulAdd(hn::LoadU(d, values + c + n), hn::Zero(d), b);
   }
   for (; c < count; c += n) {
-    const auto mask =
-        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, count - c)));
-    a = hn::MulAdd(hn::MaskedLoad(mask, d, values + c), hn::Zero(d), a);
+    a = hn::MulAdd(LoadFirst(d, values + c, count - c), hn::Zero(d), a);
   }
   return hn::AllTrue(d, hn::Eq(hn::Add(a, b), hn::Zero(d)));
 }

@@ -20,6 +20,20 @@ namespace HWY_NAMESPACE {
 using Lane = hn::CappedTag<float, kKeyGroup>;
 using Vector = hn::Vec<Lane>;
 
+// A sum of products in runs of 16, as scores need them (small_product.h).
+struct RunSum {
+  explicit RunSum(Lane d) : run(hn::Zero(d)), total(hn::Zero(d)) {}
+  HWY_INLINE void Add(Lane d, Vector a, Vector b) {
+    run = hn::MulAdd(a, b, run);
+    if (++terms % 16 != 0) return;
+    total = hn::Add(total, run);
+    run = hn::Zero(d);
+  }
+  HWY_INLINE Vector Total() const { return hn::Add(total, run); }
+  Vector run, total;
+  int terms = 0;
+};
+
 // sum + q^T A k over the jets of one chain, the first at q and k.
 HWY_INLINE Vector AddChain(Lane d, const HeadEncoder::ChainGroup& group,
                            Vector e, Vector z, const float* HWY_RESTRICT q,
@@ -45,12 +59,11 @@ void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
   const Lane d;
   const int64_t n = hn::Lanes(d);
   for (int64_t j = 0; j < kKeyGroup; j += n) {
-    Vector sum = hn::Zero(d), other = hn::Zero(d);
+    RunSum sum(d);
     int64_t done = 0;  // positions below belong to a chain group already seen
     const auto plain = [&](int64_t begin, int64_t end) {
       for (int64_t p = begin; p < end; ++p) {
-        sum = hn::MulAdd(hn::Set(d, q[p]), hn::LoadU(d, k + p * k_width + j),
-                         sum);
+        sum.Add(d, hn::Set(d, q[p]), hn::LoadU(d, k + p * k_width + j));
       }
     };
     for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
@@ -60,21 +73,22 @@ void PairLogitsImpl(const HeadEncoder& head, const float* HWY_RESTRICT q,
         const int chain = group.factor_offset + i;
         const Vector lag = hn::Abs(
             hn::LoadU(d, tau + head.chain_sources()[chain] * kKeyGroup + j));
-        const Vector e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+        const Vector e = DecayExp(d, hn::Set(d, head.rates()[chain]), lag);
         const int64_t p = group.first + i;
         if (group.order == 1) {
           const Vector term =
               hn::Mul(hn::Set(d, q[p]), hn::LoadU(d, k + p * k_width + j));
-          other = hn::MulAdd(e, term, other);
+          sum.Add(d, e, term);
           continue;
         }
         const Vector z = hn::Mul(lag, hn::Set(d, head.couplings()[chain]));
-        other = AddChain(d, group, e, z, q + p, k + p * k_width + j, k_width,
-                         other);
+        sum.Add(d, hn::Set(d, 1.0f),
+                AddChain(d, group, e, z, q + p, k + p * k_width + j, k_width,
+                         hn::Zero(d)));
       }
     }
     plain(done, positions);
-    hn::StoreU(hn::Add(sum, other), d, logits + j);
+    hn::StoreU(sum.Total(), d, logits + j);
   }
 }
 
@@ -92,7 +106,7 @@ void AddChainLogitsImpl(const HeadEncoder& head, const int* chains, int count,
       const int chain = chains[c];
       const Vector lag = hn::Abs(
           hn::LoadU(d, tau + head.chain_sources()[chain] * kKeyGroup + j));
-      const Vector e = Exp(d, hn::Mul(lag, hn::Set(d, -head.rates()[chain])));
+      const Vector e = DecayExp(d, hn::Set(d, head.rates()[chain]), lag);
       const HeadEncoder::ChainGroup& group = head.group_of(chain);
       const int64_t p = group.first + chain - group.factor_offset;
       if (group.order == 1) {
@@ -120,13 +134,13 @@ void AddDecayLogitsImpl(const HeadEncoder& head, const int* chains, int count,
     const int chain = chains[c];
     const HeadEncoder::ChainGroup& group = head.group_of(chain);
     const int64_t p = group.first + chain - group.factor_offset;
-    const Vector rate = hn::Set(d, -head.rates()[chain]);
+    const Vector rate = hn::Set(d, head.rates()[chain]);
     for (int64_t j = 0; j < kKeyGroup; j += n) {
-      hn::Store(Exp(d, hn::Mul(rate, hn::Load(d, times.gap + j))), d, step + j);
+      hn::Store(DecayExp(d, rate, hn::Load(d, times.gap + j)), d, step + j);
     }
     for (int64_t j = 0; j < kKeyGroup; j += n) {
       const Vector entering =
-          hn::Mul(Exp(d, hn::Mul(rate, hn::Load(d, times.entry_lag + j))),
+          hn::Mul(DecayExp(d, rate, hn::Load(d, times.entry_lag + j)),
                   hn::LoadU(d, k + p * k_width + j));
       const auto row_of = hn::Load(di, times.entry_row + j);
       Vector moved = hn::Zero(d);

@@ -10,7 +10,7 @@
 namespace attnd {
 namespace {
 
-// Exponents up to 16 are rounded by 1e-6, half of the accuracy contract.
+// Exponents up to 16 are rounded by 1e-6: a weight by a quarter of it at most.
 constexpr double kMaxGrowth = 16;
 // Powers of (t - r) and (r - s) are expanded: beyond it they would cancel.
 constexpr double kMaxPolynomial = 1;
@@ -93,7 +93,10 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
     MultiplyPiece(piece, AdvancedQueries(piece, side), logits, stride);
     return;
   }
-  if (!Overlapping(piece, logits, stride)) PairByPair(piece, logits, stride);
+  // Where scores and lse are told, what growth and many steps round would show.
+  if (rows_.exact || !Overlapping(piece, logits, stride)) {
+    PairByPair(piece, logits, stride);
+  }
 }
 
 // Queries against the group in moved_.
@@ -176,8 +179,8 @@ const float* PairTiles::AdvancedGroup(const Piece& piece, Side side,
 // A piece on the diagonal of a one-sided encoding, with the first row as the
 // reference: keys after it grow back to it. That is safe for chains whose
 // growth stays below e^kMaxGrowth, where also the rounding of the exponents
-// stays within the accuracy contract; the few faster ones are added pair by
-// pair.
+// stays within the accuracy contract of weights; the few faster ones are added
+// pair by pair.
 bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
   if (!sorted_ || encoder_->absolute_lag() || !head_->smalls().empty()) {
     return false;

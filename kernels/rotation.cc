@@ -68,21 +68,20 @@ HWY_INLINE void ChangeBasis(const float* HWY_RESTRICT basis,
   const Lane d;
   const int64_t n = hn::Lanes(d);
   for (int64_t c = 0; c < dim; c += n) {
-    const auto mask =
-        hn::FirstN(d, static_cast<size_t>(std::min<int64_t>(n, dim - c)));
+    const int64_t left = dim - c;
     auto even = hn::Zero(d), odd = hn::Zero(d);
     int64_t i = 0;
     for (; i + 2 <= dim; i += 2) {
       const float* b = basis + i * dim + c;
-      even = hn::MulAdd(hn::Set(d, row[i]), hn::MaskedLoad(mask, d, b), even);
-      odd = hn::MulAdd(hn::Set(d, row[i + 1]), hn::MaskedLoad(mask, d, b + dim),
-                       odd);
+      even = hn::MulAdd(hn::Set(d, row[i]), LoadFirst(d, b, left), even);
+      odd =
+          hn::MulAdd(hn::Set(d, row[i + 1]), LoadFirst(d, b + dim, left), odd);
     }
     if (i < dim) {
       even = hn::MulAdd(hn::Set(d, row[i]),
-                        hn::MaskedLoad(mask, d, basis + i * dim + c), even);
+                        LoadFirst(d, basis + i * dim + c, left), even);
     }
-    hn::BlendedStore(hn::Add(even, odd), mask, d, out + c);
+    StoreFirst(hn::Add(even, odd), d, out + c, left);
   }
 }
 

@@ -7,7 +7,9 @@
 
 #include <cstdint>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/softmax.h"
+#include "kernels/tensor.h"
 
 namespace attnd::testing {
 
@@ -21,6 +23,17 @@ void OnEachTarget(Check check) {
   }
   hwy::SetSupportedTargetsForTest(0);
   hwy::GetChosenTarget().DeInit();
+}
+
+// For every element type as well: check(dtype).
+template <typename Check>
+void OnEachTypeAndTarget(Check check) {
+  OnEachTarget([&] {
+    for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
+      SCOPED_TRACE(absl::StrCat("dtype ", static_cast<int>(dtype)));
+      check(dtype);
+    }
+  });
 }
 
 }  // namespace attnd::testing

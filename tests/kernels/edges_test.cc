@@ -6,13 +6,11 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <functional>
 #include <limits>
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "tests/kernels/answer.h"
 #include "tests/kernels/each_target.h"
 #include "tests/kernels/problem_builder.h"
@@ -32,15 +30,6 @@ constexpr OutputSet kEverything = {.output = true,
                                    .entropy = true,
                                    .key_mass = true,
                                    .top_k = 2};
-
-void OnEachTypeAndTarget(const std::function<void(DType)>& check) {
-  OnEachTarget([&] {
-    for (DType dtype : {DType::kF32, DType::kBF16, DType::kF16}) {
-      SCOPED_TRACE(absl::StrCat("dtype ", static_cast<int>(dtype)));
-      check(dtype);
-    }
-  });
-}
 
 // Two heads, ticks 0, 1, 2, ...
 ProblemSpec Rows(int64_t queries, int64_t keys, DType dtype) {
