@@ -153,6 +153,12 @@ bool InRange(const TimeRange& range, double t) {
   return range.begin_time <= t && t <= range.end_time;
 }
 
+template <typename T>
+bool InSomeRange(const std::vector<TimeRange>& ranges, T t) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [t](const TimeRange& r) { return InRange(r, t); });
+}
+
 // Leaves the keys that lie in some range.
 template <typename T>
 void KeepRanges(const std::vector<TimeRange>& ranges,
@@ -160,13 +166,9 @@ void KeepRanges(const std::vector<TimeRange>& ranges,
   if (ranges.empty()) return;
   size_t kept = 0;
   for (size_t j = 0; j < rows.size(); ++j) {
-    const T t = times[j];
-    if (std::none_of(ranges.begin(), ranges.end(),
-                     [t](const TimeRange& r) { return InRange(r, t); })) {
-      continue;
-    }
+    if (!InSomeRange(ranges, times[j])) continue;
     rows[kept] = rows[j];
-    times[kept++] = t;
+    times[kept++] = times[j];
   }
   rows.resize(kept);
   times.resize(kept);
@@ -282,6 +284,24 @@ ItemRows RowsOf(const MaskSpec& mask, int64_t item, int64_t query_rows,
           .keys = key_rows,
           .query_length = length(mask.query_lengths, query_rows),
           .key_length = length(mask.key_lengths, key_rows)};
+}
+
+int64_t ValidKeyCount(const TimeAxis& key_time, const MaskSpec& mask,
+                      int64_t item, int64_t key_rows) {
+  const ItemRows rows = RowsOf(mask, item, 0, key_rows);
+  if (mask.key_validity.empty() && mask.key_ranges.empty()) {
+    return rows.key_length;
+  }
+  const std::vector<int32_t> keys = ValidKeys(mask, rows, key_rows);
+  if (mask.key_ranges.empty()) return static_cast<int64_t>(keys.size());
+  return std::count_if(keys.begin(), keys.end(), [&](int32_t j) {
+    const int64_t position = j - rows.first_key;
+    return key_time.kind() == TimeAxis::Kind::kReal
+               ? InSomeRange(mask.key_ranges,
+                             Time<double>(key_time, rows.batch, j, position))
+               : InSomeRange(mask.key_ranges,
+                             Time<int64_t>(key_time, rows.batch, j, position));
+  });
 }
 
 int64_t ItemGeometry::VisibleKeys(int64_t i) const {

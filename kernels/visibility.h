@@ -132,6 +132,12 @@ struct ItemGeometry {
   }
 };
 
+// Keys of an item that lengths, offsets, validity and ranges leave: the length
+// that encodings count. Masks that hide keys from some queries alone
+// (causality, windows) do not shorten it. Rows as the factory below takes them.
+int64_t ValidKeyCount(const TimeAxis& key_time, const MaskSpec& mask,
+                      int64_t item, int64_t key_rows);
+
 // Geometry of an item of tensors with query_rows x key_rows rows (before
 // lengths). INVALID_ARGUMENT: NaN or infinite valid times; a span over 2^63-1
 // ticks; a length outside [0, rows]; offsets that do not rise from 0 to the row

@@ -235,6 +235,8 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   out_.sizes = CheckRequest(request_, context_.limits, payload_, violations_);
   // An encoding can be tried against sizes only if these are right.
   if (violations_.empty()) {
+    if (absl::Status status = DecodeTimes(); !status.ok()) return status;
+    DecodeMask();
     const absl::Status status =
         ChooseEncoding(request_, context_, complete_visibility(), violations_,
                        out_, encoding_hash_);
@@ -252,8 +254,6 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   if (!reply.ok()) return reply.status();
   out_.reply = *reply;
   if (absl::Status status = DecodeTensors(); !status.ok()) return status;
-  if (absl::Status status = DecodeTimes(); !status.ok()) return status;
-  DecodeMask();
   if (absl::Status status = DecodeLinear(); !status.ok()) return status;
   out_.plan_bytes = PlanBytes(request_, out_);
   return std::move(out_);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/visibility.h"
 #include "server/plan_bytes.h"
 #include "server/status.h"
 
@@ -41,22 +42,6 @@ int64_t RequestTick(const v1::AttendRequest& request, int coordinate = 0) {
 TickRatio RatioFor(int64_t tick_ns, int64_t unit_ns) {
   return tick_ns == 0 ? kPositionRatio
                       : TickRatio{.tick_ns = tick_ns, .unit_ns = unit_ns};
-}
-
-// Keys of an item that lengths, offsets and validity leave.
-int64_t ValidKeys(const v1::AttendRequest& request, int64_t keys,
-                  int64_t item) {
-  const v1::Mask& mask = request.mask();
-  const int i = static_cast<int>(item);
-  int64_t first = item * keys, length = keys;
-  if (!mask.key_lengths().empty()) length = mask.key_lengths(i);
-  if (!mask.key_offsets().empty()) {
-    first = mask.key_offsets(i);
-    length = mask.key_offsets(i + 1) - first;
-  }
-  if (mask.key_validity().empty()) return length;
-  const auto begin = mask.key_validity().begin() + first;
-  return length - std::count(begin, begin + length, '\0');
 }
 
 class Chooser {
@@ -131,7 +116,8 @@ absl::Status Chooser::CompileEncoding(const NamedEncoding& encoding,
   // Scalings that depend on the item's own length: one encoder per item.
   if (encoder.ok() && (*encoder)->length_dependent()) {
     for (int64_t n = 0; n < Items(request_, out_.sizes) && encoder.ok(); ++n) {
-      encoder = get(ValidKeys(request_, out_.sizes.keys, n));
+      encoder = get(ValidKeyCount(out_.problem.key_time, out_.problem.mask, n,
+                                  out_.sizes.keys));
       if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
     }
   }

@@ -14,11 +14,12 @@
 
 namespace attnd::server {
 
-// Sets the name and the encoders of `out`, whose sizes are known, and the hash
-// of the encoding (empty without one); what does not fit goes to `violations`.
-// An unknown name, inline encodings where they are not allowed, and a status of
-// IsCompilingNeeded or CANCELLED are returned. Where the request has no times'
-// data (`complete_visibility`) no encoder is set: a plan could not use it.
+// Sets the name and the encoders of `out`, whose sizes, times and mask are
+// known, and the hash of the encoding (empty without one); what does not fit
+// goes to `violations`. An unknown name, inline encodings where they are not
+// allowed, and a status of IsCompilingNeeded or CANCELLED are returned. Where
+// the request has no times' data (`complete_visibility`) no encoder is set: a
+// plan could not use it.
 absl::Status ChooseEncoding(const v1::AttendRequest& request,
                             const DecodeContext& context,
                             bool complete_visibility, Violations& violations,

@@ -178,6 +178,36 @@ TEST_F(EncodingsTest, ALongNeighbourInTheBatchChangesNothing) {
   }
 }
 
+// Nor does what the mask takes out of a sequence lengthen it: padding, invalid
+// keys and keys outside the ranges of time are as if they were not sent.
+TEST_F(EncodingsTest, KeysThatNobodySeesDoNotLengthenASequence) {
+  Start(kRotations);
+  std::vector<int64_t> times(64);
+  std::iota(times.begin(), times.end(), 0);
+  const std::vector<int64_t> first(times.begin(), times.begin() + 16);
+  for (const char* name : {"dynamic", "longrope"}) {
+    v1::AttendRequest alone = Rows(name, 16, 16, {0, 1, 0, 0});
+    SetPositions(first, first, alone);
+    const std::vector<float> expected = Ask(alone);
+    for (const char* by : {"lengths", "validity", "ranges"}) {
+      v1::AttendRequest request = Rows(name, 16, 64, {0, 1, 0, 0});
+      SetPositions(first, times, request);
+      v1::Mask& mask = *request.mutable_mask();
+      if (by[0] == 'l') mask.add_key_lengths(16);
+      if (by[0] == 'v') {
+        mask.set_key_validity(std::string(16, '\1') + std::string(48, '\0'));
+      }
+      if (by[0] == 'r') mask.add_key_ranges()->set_end_ticks(15);
+      const std::vector<float> scores = Ask(request);
+      for (int i = 0; i < 16; ++i) {
+        for (int j = 0; j < 16; ++j) {
+          EXPECT_EQ(scores[i * 64 + j], expected[i * 16 + j]) << name << by;
+        }
+      }
+    }
+  }
+}
+
 // A table of angles that forgets where a piece begins.
 TEST_F(EncodingsTest, PiecesStandWhereTheirPositionsSay) {
   Start(kRotations);

@@ -65,6 +65,12 @@ encodings:
   - {name: alibi, time_unit: 1s, biases: [{alibi: {}}]}
   - {name: rope, time_unit: 1s, blocks: [{rotary: {pair_layout: half_split}}]}
   - {name: steps, time_unit: position, biases: [{alibi: {}}]}
+  - name: dynamic
+    time_unit: 1s
+    blocks:
+      - rotary:
+          pair_layout: half_split
+          dynamic_ntk: {factor: 2, original_length: 1}
   - {name: two, time_unit: 1s, biases: [{alibi: {slopes: [1, 2]}}]}
 )",
                                       "a.yaml", Machine{});
@@ -374,6 +380,46 @@ TEST_F(DecodeTest, TheRequestMayChooseTheTwoSidedRule) {
   EXPECT_TRUE(Try()->problem.encoder->one_sided());
   request_.set_two_sided(v1::TWO_SIDED_RULE_ABSOLUTE_LAG);
   EXPECT_FALSE(Try()->problem.encoder->one_sided());
+}
+
+// A length counts what was there to see: neither padding nor what ranges of
+// time leave out, whatever causality and windows hide from some queries.
+TEST_F(DecodeTest, LengthsOfScalingsAreThoseOfValidKeys) {
+  request_.set_encoding("dynamic");
+  SetTimes();  // keys at 0, 10 and 20
+  const auto length = [this] {
+    const auto decoded = Try();
+    EXPECT_TRUE(decoded.ok()) << decoded.status();
+    return decoded->problem.item_encoders.at(0)->sizes().length;
+  };
+  v1::Mask& mask = *request_.mutable_mask();
+  mask.set_causal(v1::CAUSALITY_TIME);
+  mask.set_past_ticks(1);
+  EXPECT_EQ(length(), 3);
+  v1::TimeRange& range = *mask.add_key_ranges();
+  range.set_begin_ticks(5);
+  range.set_end_ticks(20);
+  EXPECT_EQ(length(), 2);
+  mask.set_key_validity(std::string("\1\0\1", 3));
+  EXPECT_EQ(length(), 1);
+  mask.clear_key_ranges();
+  EXPECT_EQ(length(), 2);
+  mask.clear_key_validity();
+  mask.add_key_lengths(1);
+  EXPECT_EQ(length(), 1);
+  // By position and by real times.
+  mask.clear_key_lengths();
+  mask.clear_past_ticks();
+  SetRealTimes({10, 20}, {0, 10.5, 20});
+  v1::TimeRange& real = *mask.add_key_ranges();
+  real.set_begin_time(10.5);
+  real.set_end_time(11);
+  EXPECT_EQ(length(), 1);
+  request_.clear_query_time();
+  request_.clear_key_time();
+  mask.mutable_key_ranges(0)->Clear();
+  mask.mutable_key_ranges(0)->set_end_ticks(1);
+  EXPECT_EQ(length(), 2);
 }
 
 TEST_F(DecodeTest, InlineEncodings) {
