@@ -104,9 +104,15 @@ class Converter {
     for (const Key& key : KeysOf(rope_)) {
       if (!key.present) continue;
       if (std::find(read.begin(), read.end(), key.name) != read.end()) continue;
+      if (rope_.rope_type.empty() && rope_.type.empty()) {
+        return Missing("rope_type",
+                       absl::StrCat("one of ", absl::StrJoin(kTypes, ", "),
+                                    ", beside ", key.name));
+      }
       return Refuse(
-          absl::StrCat(path_, ".", key.name), "set",
-          absl::StrCat("only keys that rope_type \"", type_, "\" reads"));
+          absl::StrCat(path_, ".", key.name), "given",
+          absl::StrCat("only what rope_type \"", type_, "\" reads",
+                       read.empty() ? "" : ": ", absl::StrJoin(read, ", ")));
     }
     return absl::OkStatus();
   }
@@ -137,7 +143,7 @@ class Converter {
     return absl::OkStatus();
   }
 
-  absl::Status Missing(const char* key, const char* why) const {
+  absl::Status Missing(const char* key, const std::string& why) const {
     return Refuse(absl::StrCat(path_, ".", key), "missing", why);
   }
 
@@ -163,8 +169,11 @@ class Converter {
 
   absl::Status ScaleDynamic() {
     if (!rope_.factor) return Missing("factor", "a number >= 1");
+    absl::Status status = CheckAtLeast(path_ + ".factor", *rope_.factor, 1);
+    if (!status.ok()) return status;
     if (!rope_.max_position_embeddings) {
-      return Missing("max_position_embeddings", "the model's");
+      return Missing("max_position_embeddings",
+                     "that of the model's config.json, beside this block");
     }
     const double original = rope_.original_max_position_embeddings.value_or(
         *rope_.max_position_embeddings);
@@ -188,7 +197,8 @@ class Converter {
       original = *rope_.max_position_embeddings;
     } else {
       return Missing("original_max_position_embeddings",
-                     "it, or max_position_embeddings");
+                     "the length before scaling, or max_position_embeddings "
+                     "of the model's config.json");
     }
     if (rope_.factor) {
       factor = *rope_.factor;
@@ -212,14 +222,24 @@ class Converter {
     if (!status.ok()) return status;
     if (yarn.factor == 0) return MissingFactor();
     block_.scaling = yarn;
-    return absl::OkStatus();
+    return CheckAtLeast(path_ + ".factor", yarn.factor, 1);
   }
 
   absl::Status ScaleLongRope() {
     LongRopeScaling scaling{.short_factor = rope_.short_factor,
                             .long_factor = rope_.long_factor,
                             .attention_factor = rope_.attention_factor};
-    absl::Status status = FindLengths(scaling.original_length, scaling.factor);
+    for (const auto& [key, list] :
+         {std::pair("short_factor", &rope_.short_factor),
+          std::pair("long_factor", &rope_.long_factor)}) {
+      if (list->empty()) return Missing(key, "a list, one divisor per plane");
+    }
+    absl::Status status = FirstRefusal(
+        CheckEach(path_ + ".short_factor", rope_.short_factor, CheckPositive),
+        CheckEach(path_ + ".long_factor", rope_.long_factor, CheckPositive),
+        CheckCount(path_ + ".long_factor", rope_.long_factor.size(),
+                   rope_.short_factor.size(), "as many as short_factor"),
+        FindLengths(scaling.original_length, scaling.factor));
     if (!status.ok()) return status;
     if (scaling.factor == 0 && !rope_.attention_factor) return MissingFactor();
     block_.scaling = scaling;
@@ -228,8 +248,8 @@ class Converter {
 
   absl::Status MissingFactor() const {
     return Missing("factor",
-                   "it, or both max_position_embeddings and "
-                   "original_max_position_embeddings");
+                   "a number, or both max_position_embeddings and "
+                   "original_max_position_embeddings, whose ratio it is");
   }
 
   absl::Status ScaleLlama3() {
@@ -247,6 +267,11 @@ class Converter {
         .low_freq_factor = *rope_.low_freq_factor,
         .high_freq_factor = *rope_.high_freq_factor,
         .original_length = *rope_.original_max_position_embeddings};
+    if (*rope_.high_freq_factor <= *rope_.low_freq_factor) {
+      return Refuse(
+          path_ + ".high_freq_factor", *rope_.high_freq_factor,
+          absl::StrCat("> low_freq_factor, ", *rope_.low_freq_factor));
+    }
     return absl::OkStatus();
   }
 

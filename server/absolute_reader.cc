@@ -116,7 +116,7 @@ std::optional<Kind> ReadKind(const v1::Absolute& in, const std::string& path,
     case v1::Absolute::KIND_NOT_SET:
       break;
   }
-  violations.Add(path, "names no kind of absolute part");
+  AddNoKind(in, "absolute part", path, violations);
   return std::nullopt;
 }
 

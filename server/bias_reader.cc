@@ -100,7 +100,7 @@ std::optional<BiasTerm> ReadBias(const v1::Bias& in, const std::string& path,
     case v1::Bias::KIND_NOT_SET:
       break;
   }
-  violations.Add(path, "names no kind of bias");
+  AddNoKind(in, "bias", path, violations);
   return std::nullopt;
 }
 

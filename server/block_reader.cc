@@ -3,8 +3,10 @@
 #include <cmath>
 #include <numbers>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace attnd::server {
 namespace {
@@ -110,11 +112,25 @@ std::optional<BlockKind> ReadKind(const v1::Block& in, const std::string& path,
     case v1::Block::KIND_NOT_SET:
       break;
   }
-  violations.Add(path, "names no kind of block");
+  AddNoKind(in, "block", path, violations);
   return std::nullopt;
 }
 
 }  // namespace
+
+void AddNoKind(const google::protobuf::Message& in, absl::string_view what,
+               const std::string& path, Violations& violations) {
+  const auto* choice = in.GetDescriptor()->FindOneofByName("kind");
+  std::vector<std::string> kinds;
+  for (int i = 0; i < choice->field_count(); ++i) {
+    kinds.push_back(choice->field(i)->name());
+  }
+  violations.Add(path,
+                 absl::StrCat("names no kind of ", what, ": expected one of ",
+                              absl::StrJoin(kinds, ", "),
+                              ", with its parameters indented below it, "
+                              "or {} for none"));
+}
 
 PairLayout ReadLayout(v1::PairLayout in, const std::string& path,
                       Violations& violations) {

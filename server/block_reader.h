@@ -6,7 +6,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/strings/string_view.h"
 #include "attnd/v1/encoding.pb.h"
+#include "google/protobuf/message.h"
 #include "kernels/encoding_spec.h"
 #include "server/violations.h"
 
@@ -25,6 +27,10 @@ std::optional<AbsolutePart> ReadAbsolute(const v1::Absolute& in,
 std::optional<QueryTemperature> ReadTemperature(const v1::QueryTemperature& in,
                                                 const std::string& path,
                                                 Violations& violations);
+
+// Refuses a `what` of which no kind is given, and names the kinds there are.
+void AddNoKind(const google::protobuf::Message& in, absl::string_view what,
+               const std::string& path, Violations& violations);
 
 // Refuses UNSPECIFIED and unknown layouts.
 PairLayout ReadLayout(v1::PairLayout in, const std::string& path,

@@ -113,6 +113,9 @@ void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
     spec.temperature = ReadTemperature(
         in.query_temperature(), prefix_ + "query_temperature", violations_);
   }
+  if (in.has_preset() && in.preset().kind_case() == v1::Preset::KIND_NOT_SET) {
+    AddNoKind(in.preset(), "preset", prefix_ + "preset", violations_);
+  }
   if (in.has_preset() && (in.blocks_size() > 0 || in.per_head_size() > 0)) {
     violations_.Add(prefix_ + "preset", "given beside blocks; send one");
   }

@@ -57,7 +57,7 @@ absl::StatusOr<EncodingSpec> Expand(const v1::Preset& preset,
     case v1::Preset::KIND_NOT_SET:
       break;
   }
-  return absl::InvalidArgumentError("preset: names no kind");
+  return absl::InvalidArgumentError("preset: names no kind of preset");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <yaml-cpp/yaml.h>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
 #include "google/protobuf/descriptor.h"
 #include "server/text.h"
 
@@ -75,15 +77,32 @@ class Reader {
                   const FieldDescriptor& field, Message& message);
   void ReadEnum(const std::string& text, const std::string& path,
                 const FieldDescriptor& field, Message& message);
-  void ReportUnknownKey(const std::string& key, const std::string& path,
-                        const Descriptor& type);
+  void ReportUnknownKey(const std::string& key, const YAML::Node& value,
+                        const std::string& path, const Descriptor& type);
 
   SourceMap& sources_;
   Violations& violations_;
 };
 
-void Reader::ReportUnknownKey(const std::string& key, const std::string& path,
-                              const Descriptor& type) {
+// Whether a value has the keys that its own key stands among, as models write
+// one block per kind of layer.
+bool IsOneLevelTooDeep(const YAML::Node& value, const Descriptor& type) {
+  if (!value.IsMap() || value.size() == 0) return false;
+  return std::all_of(value.begin(), value.end(), [&](const auto& entry) {
+    return entry.first.IsScalar() &&
+           type.FindFieldByName(entry.first.Scalar()) != nullptr;
+  });
+}
+
+void Reader::ReportUnknownKey(const std::string& key, const YAML::Node& value,
+                              const std::string& path, const Descriptor& type) {
+  if (IsOneLevelTooDeep(value, type)) {
+    violations_.Add(path,
+                    "unknown key; what it holds belongs directly here: write "
+                    "one entry (an encoding for each kind of layer) for each "
+                    "such key");
+    return;
+  }
   std::vector<std::string> known;
   for (int i = 0; i < type.field_count(); ++i) {
     known.push_back(type.field(i)->name());
@@ -114,7 +133,7 @@ void Reader::ReadMessage(const YAML::Node& node, const std::string& path,
     sources_.Set(key_path, entry.first.Mark().line + 1);
     const FieldDescriptor* field = type.FindFieldByName(key);
     if (field == nullptr) {
-      ReportUnknownKey(key, key_path, type);
+      ReportUnknownKey(key, entry.second, key_path, type);
     } else if (!seen.insert(key).second) {
       violations_.Add(key_path, "given twice");
     } else {
@@ -237,6 +256,15 @@ void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
   }
 }
 
+// What the parser does not say of a line that a tab indents.
+absl::string_view TabHint(const std::string& text, int line) {
+  const std::vector<absl::string_view> lines = absl::StrSplit(text, '\n');
+  if (line < 0 || line >= static_cast<int>(lines.size())) return "";
+  const size_t start = lines[line].find_first_not_of(" ");
+  if (start == absl::string_view::npos || lines[line][start] != '\t') return "";
+  return "; this line is indented with a tab, YAML takes spaces";
+}
+
 }  // namespace
 
 int SourceMap::Line(absl::string_view path) const {
@@ -261,7 +289,8 @@ void ParseYaml(const std::string& text, Message& message, SourceMap& sources,
     }
   } catch (const YAML::Exception& error) {
     sources.Set("(syntax)", error.mark.line + 1);
-    violations.Add("(syntax)", error.msg);
+    violations.Add("(syntax)",
+                   absl::StrCat(error.msg, TabHint(text, error.mark.line)));
   }
 }
 

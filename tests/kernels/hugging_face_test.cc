@@ -153,6 +153,14 @@ TEST(HuggingFace, LongRope) {
   rope.attention_factor.reset();
   rope.max_position_embeddings.reset();
   EXPECT_THAT(Refusal(rope), HasSubstr("rope.factor: missing"));
+  // In the words of the block, not of what it becomes.
+  rope.long_factor = {3};
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.long_factor: 1 entries, expected "
+                                       "2 (as many as short_factor)"));
+  rope.long_factor = {};
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.long_factor: missing"));
+  rope.long_factor = {3, 0};
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.long_factor[1]: 0"));
 }
 
 TEST(HuggingFace, Llama3NeedsAllOfItsKeys) {
@@ -208,8 +216,10 @@ TEST(HuggingFace, MropeSections) {
 
 TEST(HuggingFace, KeysThatTheTypeWouldIgnoreAreRefused) {
   EXPECT_THAT(Refusal({.factor = 4}),
-              HasSubstr("rope.factor: set, expected only keys that rope_type "
-                        "\"default\" reads"));
+              HasSubstr("rope.rope_type: missing, expected one of default, "));
+  EXPECT_THAT(Refusal({.rope_type = "linear", .factor = 4, .beta_fast = 32}),
+              HasSubstr("rope.beta_fast: given, expected only what rope_type "
+                        "\"linear\" reads: factor"));
   EXPECT_THAT(Refusal({.rope_type = "linear", .factor = 4, .mscale = 1}),
               HasSubstr("rope.mscale"));
   EXPECT_THAT(

@@ -274,6 +274,90 @@ TEST(ConfigEncodings, HuggingFaceBlocksLoadVerbatim) {
                 "encodings[0].blocks[0].rotary.rope_parameters.beta_quick")));
 }
 
+// What people write when they see the format for the first time: the line, the
+// path, and what to do about it.
+TEST(ConfigEncodings, MistakesOfNewcomersAreExplained) {
+  const auto rope = [](const std::string& block) {
+    return absl::StrCat(
+        "encodings:\n  - name: a\n    time_unit: position\n    blocks:\n"
+        "      - rotary:\n          rope_parameters:\n            ",
+        block, "\n");
+  };
+  const std::string at = "encodings[0].blocks[0].rotary.rope_parameters";
+  const struct {
+    std::string text, fault;
+  } mistakes[] = {
+      // Indentation and empty values.
+      {"encodings:\n\t- name: a\n",
+       "a.yaml:2: (syntax): illegal block entry; this line is indented with a "
+       "tab, YAML takes spaces"},
+      {Encoding("biases:\n      - alibi:"),
+       "a.yaml:5: encodings[0].biases[0]: names no kind of bias: expected one "
+       "of alibi, cumulative_gate"},
+      {Encoding("blocks:\n      - rotary:\n        pair_layout: half_split"),
+       "a.yaml:5: encodings[0].blocks[0]: names no kind of block: expected one "
+       "of identity, rotary"},
+      {Encoding("blocks:\n      - rotary:\n        pair_layout: half_split"),
+       "a.yaml:6: encodings[0].blocks[0].pair_layout: unknown key"},
+      {Encoding("preset: {}"),
+       "a.yaml:4: encodings[0].preset: names no kind of preset: expected one "
+       "of xpos, retnet"},
+      {Encoding("blocks: {rotary: {pair_layout: half_split}}"),
+       "a.yaml:4: encodings[0].blocks: expected a list, found a mapping"},
+      // Words and numbers.
+      {Encoding("blocks: [{rotary: {pair_layout: halfsplit}}]"),
+       "a.yaml:4: encodings[0].blocks[0].rotary.pair_layout: \"halfsplit\", "
+       "expected one of half_split, interleaved"},
+      {Encoding("blocks: [{component_decay: {rates: 0.5}}]"),
+       "a.yaml:4: encodings[0].blocks[0].component_decay.rates: expected a "
+       "list, found a single value"},
+      {"encodings:\n  - name: a\n    time_unit: 60\n    biases: [{alibi: "
+       "{}}]\n",
+       "a.yaml:3: encodings[0].time_unit: time unit \"60\": no unit; expected"},
+      // Lists of the wrong length.
+      {Encoding("biases: [{t5_buckets: {buckets: 8, table: [1, 2, 3]}}]"),
+       "t5_buckets.table: 3 entries, expected a multiple of 8 (buckets)"},
+      {Encoding("blocks: [{dense: {dim: 3, matrix: [1, 2]}}]"),
+       "dense.matrix: 2 entries, expected 9 (dim * dim)"},
+      {Encoding("basis: {dim: 4, cayley: [1, 2]}"),
+       "encodings[0].basis.cayley: 2 entries, expected 6"},
+      // Blocks of models.
+      {rope("rope_type: yarn\n            original_max_position_embeddings: 9"),
+       absl::StrCat("a.yaml:6: ", at, ".factor: missing, expected a number")},
+      {rope("rope_type: yarn\n            factor: 4"),
+       absl::StrCat("a.yaml:6: ", at,
+                    ".original_max_position_embeddings: missing, expected the "
+                    "length before scaling")},
+      {rope("rope_type: yarn\n            factor: 0.5\n            "
+            "original_max_position_embeddings: 9"),
+       absl::StrCat("a.yaml:8: ", at, ".factor: 0.5")},
+      {rope("rope_type: dynamic\n            factor: 2"),
+       absl::StrCat("a.yaml:6: ", at, ".max_position_embeddings: missing")},
+      {rope("{rope_type: longrope, factor: 2, short_factor: [1, 1], "
+            "long_factor: [1], original_max_position_embeddings: 9}"),
+       absl::StrCat("a.yaml:7: ", at,
+                    ".long_factor: 1 entries, expected 2 (as many as "
+                    "short_factor)")},
+      {rope("{rope_type: llama3, factor: 8, low_freq_factor: 4, "
+            "high_freq_factor: 4, original_max_position_embeddings: 9}"),
+       absl::StrCat("a.yaml:7: ", at,
+                    ".high_freq_factor: 4, expected > low_freq_factor, 4")},
+      {rope("factor: 2"), absl::StrCat("a.yaml:6: ", at,
+                                       ".rope_type: missing, expected one of "
+                                       "default, linear, dynamic, yarn")},
+      {rope("rope_type: linear\n            factor: 2\n            beta_fast: "
+            "1"),
+       absl::StrCat("a.yaml:9: ", at, ".beta_fast: given, expected only what")},
+      {rope("full_attention: {rope_type: default, rope_theta: 1e6}"),
+       absl::StrCat("a.yaml:7: ", at,
+                    ".full_attention: unknown key; what it "
+                    "holds belongs directly here")},
+  };
+  for (const auto& mistake : mistakes) {
+    EXPECT_THAT(Faults(mistake.text), HasSubstr(mistake.fault)) << mistake.text;
+  }
+}
+
 TEST(ConfigEncodings, OneKindPerBlock) {
   EXPECT_THAT(Faults(Encoding("blocks: [{identity: {width: 2}, rotary: {}}]")),
               HasSubstr("encodings[0].blocks[0].rotary: excludes identity"));
