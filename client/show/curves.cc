@@ -46,6 +46,36 @@ std::vector<ChartPoint> Sample(const PlotAxis& lags, const F& value) {
   return points;
 }
 
+bool HasSteps(const v1::Encoding& definition) {
+  return std::any_of(definition.biases().begin(), definition.biases().end(),
+                     [](const v1::Bias& bias) {
+                       return bias.has_t5_buckets() || bias.has_hstu_buckets();
+                     });
+}
+
+// Values at places of the axis, and both sides of a step between two of them.
+template <typename F>
+std::vector<ChartPoint> SampleSteps(const PlotAxis& lags, const F& value) {
+  std::vector<ChartPoint> points;
+  for (int p = 0; p <= kPoints; ++p) {
+    const ChartPoint right = {LagAt(lags, p), value(LagAt(lags, p))};
+    if (!points.empty() && points.back().y != right.y) {
+      // The half with the larger change, until nothing lies between.
+      ChartPoint low = points.back(), high = right;
+      while (true) {
+        const double middle = low.x + (high.x - low.x) / 2;
+        if (middle <= low.x || middle >= high.x) break;
+        const double y = value(middle);
+        const bool before = std::abs(y - low.y) > std::abs(high.y - y);
+        (before ? high : low) = {middle, y};
+      }
+      points.insert(points.end(), {low, high});
+    }
+    points.push_back(right);
+  }
+  return points;
+}
+
 std::vector<v1::ResolvedBlock> TimedBlocks(
     const v1::ResolvedGenerator& generator) {
   std::vector<v1::ResolvedBlock> blocks;
@@ -147,19 +177,21 @@ std::vector<Curve> BiasCurves(const v1::ResolvedEncoding& encoding,
                               const std::vector<int>& heads,
                               const PlotAxis& lags) {
   std::vector<Curve> curves;
+  const bool steps = HasSteps(encoding.definition());
   for (int head : heads) {
     const auto bias = [&](double lag) {
-      return resolved::LagBias(encoding, head, HeadsOf(encoding), {lag, 0},
-                               lag);
+      return resolved::LagBias(encoding, head, HeadsOf(encoding), {lag, 0}, lag)
+          .value;
     };
     Curve curve{absl::StrCat("head ", head),
-                Sample(lags, [&](double lag) { return bias(lag).value; })};
+                steps ? SampleSteps(lags, bias) : Sample(lags, bias)};
     const bool any = std::any_of(curve.points.begin(), curve.points.end(),
                                  [](const ChartPoint& p) { return p.y != 0; });
     if (!any) continue;
     const auto same = [&](const Curve& other) {
       return std::equal(
           curve.points.begin(), curve.points.end(), other.points.begin(),
+          other.points.end(),
           [](const ChartPoint& a, const ChartPoint& b) { return a.y == b.y; });
     };
     const auto twin = std::find_if(curves.begin(), curves.end(), same);

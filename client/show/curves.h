@@ -25,7 +25,8 @@ absl::StatusOr<std::vector<Curve>> KernelCurves(
     const v1::ResolvedEncoding& encoding, int kv_head, const PlotAxis& lags);
 
 // The sum of the biases that lags determine, for each head, heads that are
-// alike as one; empty where there are none. FIRE is taken for a query whose
+// alike as one; empty where there are none. Buckets change at one lag, not
+// between two. FIRE is taken for a query whose
 // first key is the one in question.
 std::vector<Curve> BiasCurves(const v1::ResolvedEncoding& encoding,
                               const std::vector<int>& heads,

@@ -13,12 +13,18 @@ constexpr double kMostDecades = 8;
 
 struct Scales {
   double shortest = HUGE_VAL, longest = 0;
+  double first_step = HUGE_VAL;
 
   void Add(double scale) {
     scale = std::abs(scale);
     if (!(scale > 0) || !std::isfinite(scale)) return;
     shortest = std::min(shortest, scale);
     longest = std::max(longest, scale);
+  }
+  // What changes in steps has nothing to show before the first.
+  void AddSteps(double first, double last) {
+    first_step = std::min(first_step, first);
+    longest = std::max(longest, last);
   }
 };
 
@@ -33,12 +39,14 @@ void AddBias(const v1::Bias& bias, Scales& scales) {
   if (bias.has_lag_table()) {
     for (double lag : bias.lag_table().lags()) scales.Add(lag);
   } else if (bias.has_t5_buckets()) {
-    scales.Add(bias.t5_buckets().has_max_distance()
-                   ? bias.t5_buckets().max_distance()
-                   : 128);
+    scales.AddSteps(1, bias.t5_buckets().has_max_distance()
+                           ? bias.t5_buckets().max_distance()
+                           : 128);
   } else if (bias.has_hstu_buckets()) {
-    scales.Add(1);
-    scales.Add(1e6);
+    const v1::HstuBuckets& hstu = bias.hstu_buckets();
+    const double step = hstu.has_log_step() ? hstu.log_step() : 0.301;
+    const int last = hstu.has_max_bucket() ? hstu.max_bucket() : 128;
+    scales.AddSteps(std::exp(step), std::min(std::exp(step * last), 1e6));
   } else if (bias.has_sandwich()) {
     scales.Add(kTwoPi);
     scales.Add(1e3);
@@ -58,17 +66,21 @@ PlotAxis LagAxis(const v1::ResolvedEncoding& encoding, double span) {
       AddBlock(block, scales);
     }
   }
-  for (double horizon : encoding.effective_horizon()) {
-    if (horizon > 0) scales.Add(horizon);
-  }
   for (const v1::Bias& bias : encoding.definition().biases()) {
     AddBias(bias, scales);
   }
+  for (double horizon : encoding.effective_horizon()) {
+    if (horizon <= 0) continue;
+    std::isinf(scales.first_step) ? scales.Add(horizon)
+                                  : scales.AddSteps(horizon, horizon);
+  }
   if (scales.longest == 0) scales.Add(1);
   const double end = span > 0 ? span : 4 * scales.longest;
-  if (end <= 100 * scales.shortest) return {.low = 0, .high = end};
+  const double finest = std::min(scales.shortest, scales.first_step);
+  if (end <= 100 * finest) return {.low = 0, .high = end};
   const double begin =
-      std::max(scales.shortest / 100, end / std::pow(10.0, kMostDecades));
+      std::max(std::min(scales.shortest / 100, scales.first_step / 2),
+               end / std::pow(10.0, kMostDecades));
   return {.low = begin, .high = end, .logarithmic = true};
 }
 

@@ -3,10 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "client/show/curves.h"
 #include "client/show/encoding_plot.h"
+#include "client/show/lag_scales.h"
 
 namespace attnd::client {
 namespace {
@@ -62,6 +65,31 @@ TEST(Orbits, TurnByTheFrequency) {
   ASSERT_EQ(orbits->size(), 1u);
   EXPECT_NEAR((*orbits)[0].steps[3].x, std::cos(3), 1e-12);
   EXPECT_NEAR((*orbits)[0].steps[3].y, -std::sin(3), 1e-12);
+}
+
+// A bucket has one value up to its border, and the next from there on.
+TEST(BiasCurves, BucketsAreSteps) {
+  v1::ResolvedEncoding encoding = Of("identity", 0, 0, 2);
+  v1::T5Buckets& t5 =
+      *encoding.mutable_definition()->add_biases()->mutable_t5_buckets();
+  t5.set_buckets(8);
+  t5.set_max_distance(64);
+  std::set<double> table, seen;
+  for (int b = 0; b < 8; ++b) {
+    t5.add_table(static_cast<float>(b * b));
+    table.insert(b * b);
+  }
+  const PlotAxis lags = LagAxis(encoding, 0);
+  EXPECT_EQ(lags.low, 0.5) << "half of the first step";
+  const std::vector<Curve> curves = BiasCurves(encoding, {0}, lags);
+  ASSERT_EQ(curves.size(), 1u);
+  const std::vector<ChartPoint>& points = curves[0].points;
+  for (size_t p = 0; p < points.size(); ++p) {
+    seen.insert(points[p].y);
+    if (p == 0 || points[p].y == points[p - 1].y) continue;
+    EXPECT_NEAR(points[p].x, points[p - 1].x, 1e-12 * points[p].x);
+  }
+  EXPECT_EQ(seen, table) << "nothing between, none left out";
 }
 
 TEST(PlotEncoding, RefusesHeadsThatAreNotThere) {
