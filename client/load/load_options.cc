@@ -245,7 +245,8 @@ void AddCheckOptions(CLI::App* command, LoadArguments* arguments) {
         ->group(group);
   };
   add("--slo", arguments->slo, "TEXT",
-      "Service levels, for example 'p99<20ms,errors<0.1%,rate>100'");
+      "Service levels, for example 'p99<20ms,errors<0.1%,rate>100'; without a "
+      "level of errors, errors<0.1% is added");
   add("--max-lag", arguments->max_lag, "TIME",
       "Largest p99 of this client's own lateness; default a tenth of the "
       "median latency, at least 1ms");

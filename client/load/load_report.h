@@ -81,6 +81,10 @@ double CpuPerAttempt(const LoadResult& result);
 // Amount per second of the span.
 double PerSecond(int64_t amount, const LoadResult& result);
 
+// "92.57", "10530": a rate per second in four digits or more, never with an
+// exponent.
+std::string RateText(double per_second);
+
 // "1.53 MiB".
 std::string BytesText(double bytes);
 

@@ -67,12 +67,12 @@ std::string Tiles(const LoadReport& report) {
   const Histogram& latency = result.all.latency_ns;
   std::string html = "<div class=\"tiles\">\n";
   if (report.searched) {
-    html +=
-        Tile(report.found_rate ? absl::StrFormat("%.4g/s", *report.found_rate)
-                               : "none",
-             "largest sustained rate");
+    html += Tile(report.found_rate
+                     ? absl::StrCat(RateText(*report.found_rate), "/s")
+                     : "none",
+                 "largest sustained rate");
   }
-  html += Tile(absl::StrFormat("%.4g/s", result.Throughput()), "answers");
+  html += Tile(absl::StrCat(RateText(result.Throughput()), "/s"), "answers");
   html += Tile(Time(latency.ValueAtPercentile(50)), "latency p50");
   html += Tile(Time(latency.ValueAtPercentile(99)), "latency p99");
   html += Tile(Time(latency.Max()), "latency max");
@@ -148,11 +148,11 @@ std::string SettingTable(const LoadReport& report) {
 
 std::string FiguresRow(const CallFigures& figures, const char* what,
                        const Histogram& histogram, const LoadResult& result) {
-  std::string html = absl::StrCat(
-      "<tr>", Cell(absl::StrCat(figures.name, what)),
-      Cell(absl::StrCat(figures.ok), kNumber),
-      Cell(absl::StrCat(figures.failed), kNumber),
-      Cell(absl::StrFormat("%.4g", PerSecond(figures.ok, result)), kNumber));
+  std::string html =
+      absl::StrCat("<tr>", Cell(absl::StrCat(figures.name, what)),
+                   Cell(absl::StrCat(figures.ok), kNumber),
+                   Cell(absl::StrCat(figures.failed), kNumber),
+                   Cell(RateText(PerSecond(figures.ok, result)), kNumber));
   for (const auto& [name, percent] : kPercentiles) {
     absl::StrAppend(&html,
                     Cell(Time(histogram.ValueAtPercentile(percent)), kNumber));
@@ -335,8 +335,8 @@ std::string Knee(const LoadReport& report) {
     chart.lines[0].points.push_back({trial.rate, Ms(trial.p50_ns)});
     chart.lines[1].points.push_back({trial.rate, Ms(trial.p99_ns)});
     absl::StrAppend(
-        &table, "<tr>", Cell(absl::StrFormat("%.4g", trial.rate), kNumber),
-        Cell(absl::StrFormat("%.4g", trial.reached), kNumber),
+        &table, "<tr>", Cell(RateText(trial.rate), kNumber),
+        Cell(RateText(trial.reached), kNumber),
         Cell(Time(trial.p50_ns), kNumber), Cell(Time(trial.p99_ns), kNumber),
         Cell(absl::StrFormat("%.3g %%", 100 * trial.error_share), kNumber),
         Cell(trial.sustained ? "sustained" : trial.reason), "</tr>\n");

@@ -65,7 +65,7 @@ void Head(const LoadReport& report, std::string* text) {
 
 void Trials(const LoadReport& report, std::string* text) {
   if (!report.searched) return;
-  Line(text, "", "");
+  *text += "\n";
   absl::StrAppendFormat(text, "%10s %10s %9s %9s %8s  %s\n", "rate", "reached",
                         "p50", "p99", "errors", "verdict");
   std::vector<Trial> trials = report.trials;
@@ -73,16 +73,17 @@ void Trials(const LoadReport& report, std::string* text) {
       trials.begin(), trials.end(),
       [](const Trial& a, const Trial& b) { return a.rate < b.rate; });
   for (const Trial& trial : trials) {
-    absl::StrAppendFormat(
-        text, "%10.4g %10.4g %9s %9s %7.2f%%  %s\n", trial.rate, trial.reached,
-        DurationText(static_cast<double>(trial.p50_ns)),
-        DurationText(static_cast<double>(trial.p99_ns)),
-        100 * trial.error_share, trial.sustained ? "sustained" : trial.reason);
+    absl::StrAppendFormat(text, "%10s %10s %9s %9s %7.2f%%  %s\n",
+                          RateText(trial.rate), RateText(trial.reached),
+                          DurationText(static_cast<double>(trial.p50_ns)),
+                          DurationText(static_cast<double>(trial.p99_ns)),
+                          100 * trial.error_share,
+                          trial.sustained ? "sustained" : trial.reason);
   }
-  Line(text, "", "");
+  *text += "\n";
   Line(text, "largest rate",
-       report.found_rate ? absl::StrFormat("%.4g/s, sustained twice in a row",
-                                           *report.found_rate)
+       report.found_rate ? absl::StrCat(RateText(*report.found_rate),
+                                        "/s, sustained twice in a row")
                          : "none was sustained twice in a row");
 }
 
@@ -98,7 +99,8 @@ void Figures(const LoadReport& report, std::string* text) {
                        result.all.ok, result.all.failed, result.dropped));
   std::string planned;
   if (report.arrivals) {
-    planned = absl::StrFormat(" of %.4g/s planned", result.PlannedRate());
+    planned =
+        absl::StrCat(" of ", RateText(result.PlannedRate()), "/s planned");
   }
   Line(text, "throughput",
        absl::StrFormat(
@@ -201,6 +203,11 @@ double PerSecond(int64_t amount, const LoadResult& result) {
   return result.span_seconds > 0
              ? static_cast<double>(amount) / result.span_seconds
              : 0;
+}
+
+std::string RateText(double per_second) {
+  return per_second < 1000 ? absl::StrFormat("%.4g", per_second)
+                           : absl::StrFormat("%.0f", per_second);
 }
 
 std::string BytesText(double bytes) {

@@ -182,8 +182,8 @@ class Session {
           ConstantArrivals(options_.arguments, plan_, *rate);
       if (!arrivals.ok()) break;  // beyond what a schedule can hold
       RunOutcome outcome =
-          RunOnce(*arrivals, absl::StrFormat("trial %d, %.4g/s:",
-                                             report_.trials.size() + 1, *rate));
+          RunOnce(*arrivals, absl::StrCat("trial ", report_.trials.size() + 1,
+                                          ", ", RateText(*rate), "/s:"));
       const Trial trial = Judge(*rate, outcome.result);
       report_.trials.push_back(trial);
       if (outcome.result.interrupted) break;

@@ -57,6 +57,14 @@ TEST(Report, TextHasTheFigures) {
             Not(HasSubstr("INVALID"))));
 }
 
+TEST(Report, RatesHaveNoExponent) {
+  EXPECT_EQ(RateText(0.01234), "0.01234");
+  EXPECT_EQ(RateText(92.567), "92.57");
+  EXPECT_EQ(RateText(999.96), "1000");
+  EXPECT_EQ(RateText(10'532.4), "10532");
+  EXPECT_EQ(RateText(2e6), "2000000");
+}
+
 TEST(Report, TextNamesAnInvalidRun) {
   LoadReport report;
   report.invalid = Invalidities(report.result);
