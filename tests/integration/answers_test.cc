@@ -119,9 +119,9 @@ void SetCausal(v1::AttendRequest& request) {
     }                                                               \
   } while (false)
 
-// ---- C01 - C06 --------------------------------------------------------------
+// ---- rows without keys, NaN, causality, lse, tails, empty axes --------------
 
-v1::AttendRequest C01() {
+v1::AttendRequest TwoByThree() {
   v1::AttendRequest request =
       One({{1, 0}, {0, 1}}, {{1, 0}, {0, 1}, {1, 1}}, {{1, 2}, {3, 4}, {5, 6}});
   request.set_scale(static_cast<float>(1 / std::sqrt(2.0)));
@@ -129,8 +129,8 @@ v1::AttendRequest C01() {
 }
 
 TEST_F(AnswersTest, RowsThatSeeNothingAreZeroByEveryKindOfMask) {
-  const Answer clean = Ask(C01());
-  std::vector<v1::AttendRequest> masked(4, C01());
+  const Answer clean = Ask(TwoByThree());
+  std::vector<v1::AttendRequest> masked(4, TwoByThree());
   // An additive bias.
   SetTensor({1, 1, 2, 3}, {-kInf, -kInf, -kInf, 0, 0, 0},
             *masked[0].mutable_bias());
@@ -166,7 +166,7 @@ TEST_F(AnswersTest, RowsThatSeeNothingAreZeroByEveryKindOfMask) {
 }
 
 TEST_F(AnswersTest, AHugeFiniteBiasIsNoMask) {
-  v1::AttendRequest request = C01();
+  v1::AttendRequest request = TwoByThree();
   SetTensor({1, 1, 2, 3}, {-3.4e38f, -3.4e38f, -3.4e38f, 0, 0, 0},
             *request.mutable_bias());
   const Answer answer = Ask(request);
@@ -175,9 +175,9 @@ TEST_F(AnswersTest, AHugeFiniteBiasIsNoMask) {
 }
 
 TEST_F(AnswersTest, NanInMeansNanOutInTheTouchedRowsOnly) {
-  const Answer clean = Ask(C01());
+  const Answer clean = Ask(TwoByThree());
   for (const char* encoding : {"", "turn", "both_sides"}) {
-    v1::AttendRequest request = C01();
+    v1::AttendRequest request = TwoByThree();
     request.mutable_query()->set_data(
         ToBytes(std::vector<float>{kNan, 0, 0, 1}));
     if (*encoding != 0) request.set_encoding(encoding);
@@ -361,10 +361,10 @@ TEST_F(AnswersTest, EmptyAxesGiveEmptyOrZeroTensors) {
   reply = shapes({.keys = 0});
   EXPECT_THAT(FromBytes<float>(reply.output().data()), Each(0));
   EXPECT_THAT(FromBytes<float>(reply.lse().data()), Each(-kInf));
-  EXPECT_TRUE(client_->Attend(C01()).ok());
+  EXPECT_TRUE(client_->Attend(TwoByThree()).ok());
 }
 
-// ---- C08, C11, C12, C15, C17 ------------------------------------------------
+// ---- angles, slopes, decays, epochs, padding --------------------------------
 
 TEST_F(AnswersTest, RotationsDependOnTimeDifferencesAlone) {
   const auto pair = [](int channel) {
@@ -569,7 +569,7 @@ TEST_F(AnswersTest, WindowsAreClosedAndSaturate) {
 }
 
 TEST_F(AnswersTest, HiddenContentNeverLeaks) {
-  v1::AttendRequest request = C01();
+  v1::AttendRequest request = TwoByThree();
   request.mutable_mask()->set_key_validity(std::string("\1\1\0", 3));
   const Answer clean = Ask(request);
   request.mutable_key()->set_data(

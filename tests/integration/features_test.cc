@@ -101,7 +101,7 @@ TEST_F(FeaturesTest, SoftcapComesBeforeTheBias) {
   EXPECT_EQ(scores[1], -kInf);
 }
 
-// C07: sums in f16 would overflow.
+// Sums in f16 would overflow.
 TEST_F(FeaturesTest, HalvesAreSummedInF32AndComeBackAsAsked) {
   const auto halves = [](const std::vector<int64_t>& shape,
                          const std::vector<uint16_t>& bits,

@@ -37,7 +37,7 @@ class LoadTest : public ServiceTest {
   const v1::AttendRequest small_ = MakeRequest({});  // one unit
 };
 
-// C20.
+// Work that goes on for callers who left.
 TEST_F(LoadTest, ExpiredRequestsEndInTimeAndCostNothing) {
   StartSlow();
   auto first = Occupy();
@@ -76,7 +76,7 @@ TEST_F(LoadTest, ExpiredRequestsEndInTimeAndCostNothing) {
             queued - 2);
 }
 
-// C20.
+// The same of one that runs.
 TEST_F(LoadTest, CancellingARunningRequestFreesItsWorker) {
   StartSlow();
   auto running = Occupy();
@@ -92,7 +92,7 @@ TEST_F(LoadTest, CancellingARunningRequestFreesItsWorker) {
   EXPECT_TRUE(client_->Attend(small_).ok());
 }
 
-// C20, with the kernels themselves: stopped between tiles.
+// With the kernels themselves: stopped between tiles.
 TEST_F(LoadTest, CancellationReachesTheKernels) {
   Start("workers: 1\nlimits: {request_worker_seconds: 1000}\n");
   auto large = client_->StartAttend(MakeRequest({.query_heads = 64,
@@ -117,7 +117,7 @@ TEST_F(LoadTest, DeadlinesStopRunningWork) {
   EXPECT_EQ(work_.stopped(), 1);
 }
 
-// C25.
+// A queue that is seen only when it is over.
 TEST_F(LoadTest, GaugesAndWaitingTimesTellTheWholeStory) {
   StartSlow();
   std::vector<std::unique_ptr<AttendHandle>> calls;
@@ -140,7 +140,7 @@ TEST_F(LoadTest, GaugesAndWaitingTimesTellTheWholeStory) {
   EXPECT_GT(Metric("attnd_stage_seconds_sum{stage=\"queue\"}"), 0);
 }
 
-// C25, with three that leave and two that are refused.
+// With three that leave and two that are refused.
 TEST_F(LoadTest, WaitingTimesCountThoseWhoNeverRan) {
   StartSlow("limits: {queue_requests: 9}\n");
   auto running = Occupy();

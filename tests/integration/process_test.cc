@@ -159,7 +159,7 @@ TEST_F(ProcessTest, StopsAsPidOne) {
   EXPECT_EQ(WEXITSTATUS(status), 0);
 }
 
-// C21.
+// Healthy too early.
 TEST_F(ProcessTest, ABrokenConfigurationNeverServes) {
   Attnd attnd({"--config", Write("workers: 1\n"
                                  "encodings:\n"

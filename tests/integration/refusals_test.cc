@@ -43,7 +43,7 @@ class RefusalsTest : public ServiceTest {
   }
 };
 
-// C19.
+// Numbers of shapes that are trusted.
 TEST_F(RefusalsTest, ShapesThatLie) {
   const auto with_key = [](std::vector<int64_t> shape, size_t bytes) {
     v1::AttendRequest request = MakeRequest({});
@@ -71,7 +71,7 @@ TEST_F(RefusalsTest, ShapesThatLie) {
   ExpectRefused(request, kInvalidArgument, "key_time.shape");
 }
 
-// C19, C18: a reply of 40 GB is refused from its shape.
+// A reply of 40 GB is refused from its shape.
 TEST_F(RefusalsTest, RepliesThatCannotBeSent) {
   v1::AttendRequest request = MakeRequest(
       {.queries = 100000, .keys = 100000, .dim = 1, .value_dim = 1});
@@ -88,7 +88,7 @@ TEST_F(RefusalsTest, RepliesThatCannotBeSent) {
   EXPECT_EQ(Metric("attnd_rejected_total{reason=\"too_large\"}"), 1);
 }
 
-// C22.
+// Codes that mislead retries.
 TEST_F(RefusalsTest, CodesSayWhoseFaultItIs) {
   v1::AttendRequest request = MakeRequest({});
   request.set_encoding("ropee");
@@ -107,7 +107,7 @@ TEST_F(RefusalsTest, CodesSayWhoseFaultItIs) {
   EXPECT_EQ(empty.Reason(), "INVALID");
 }
 
-// C22: 100 000 wrong entries of a mask.
+// 100 000 wrong entries of a mask.
 TEST_F(RefusalsTest, ManyWrongEntriesAreOneViolation) {
   v1::AttendRequest request =
       MakeRequest({.queries = 400, .keys = 250, .dim = 1, .value_dim = 1});
@@ -171,7 +171,7 @@ TEST_F(RefusalsTest, LargeDenseBlocksOfRequestsAreRefused) {
 }
 
 TEST_F(RefusalsTest, EmptyAxes) {
-  // C06: what has no meaning is refused, the error names the axis.
+  // What has no meaning is refused, the error names the axis.
   v1::AttendRequest request = MakeRequest({.query_heads = 0, .kv_heads = 0});
   ExpectRefused(request, kInvalidArgument, "axis H is 0");
   request = MakeRequest({.dim = 0});

@@ -26,7 +26,7 @@ constexpr int kServing = 1, kNotServing = 2;
 
 class WatchingTest : public ServiceTest {};
 
-// C21.
+// Healthy too early, or only under one name.
 TEST_F(WatchingTest, HealthKnowsItsNames) {
   Start();
   for (const char* name : {"", "attnd.v1.AttentionScoring", "liveness"}) {
@@ -35,7 +35,7 @@ TEST_F(WatchingTest, HealthKnowsItsNames) {
   EXPECT_EQ(client_->Health("nope"), -kNotFound);
 }
 
-// C21: readiness and the service go, liveness stays, until the end.
+// Readiness and the service go, liveness stays, until the end.
 TEST_F(WatchingTest, DrainIsSeenOnceByEveryWatcher) {
   Start("drain: {delay_seconds: 0.3, grace_seconds: 20}\n");
   std::mutex mutex;
@@ -129,7 +129,8 @@ TEST_F(WatchingTest, ReflectionListsTheServices) {
   EXPECT_THAT(names, HasSubstr("grpc.health.v1.Health"));
 }
 
-// C24: scraped before anything else happens, and after one request.
+// NaN or nothing at idle: scraped before anything else happens, and after one
+// request.
 TEST_F(WatchingTest, MetricsOverHttp) {
   Start("admin: {address: '127.0.0.1:0'}\n");
   const std::string admin = server_->admin_address();

@@ -71,7 +71,7 @@ TEST(Float16, RoundsToTheNearestAsTheTestsOwnConversion) {
   });
 }
 
-// C07: sums in the payload's type would overflow or stop growing.
+// Sums in the payload's type would overflow or stop growing.
 TEST(Float16, ProductsBeyondTheTypeAreSummedInF32) {
   ProblemSpec spec;
   spec.keys = 2;

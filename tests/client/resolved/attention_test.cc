@@ -54,7 +54,7 @@ Answer Compute(const v1::AttendRequest& request,
   return *std::move(answer);
 }
 
-// Case C12, also at the epoch.
+// A decay split into two factors overflows; also at the epoch.
 TEST(ResolvedAttention, OnlyDifferencesOfTimesEnter) {
   for (int64_t t : {int64_t{0}, int64_t{1'700'000'000}}) {
     const Answer answer =
@@ -65,7 +65,7 @@ TEST(ResolvedAttention, OnlyDifferencesOfTimesEnter) {
   }
 }
 
-// Case C17: padding takes no part.
+// Padding takes no part.
 TEST(ResolvedAttention, RowsBeyondALengthAreEmpty) {
   v1::AttendRequest request =
       RequestOf({2, 5, 6, 0, 0}, {2, 5, 6, 0, 0}, {1, 2, 4, 9, 9});

@@ -86,7 +86,7 @@ TEST(ResolvedGenerator, ComplexJordanHasTheJetOfItsRotation) {
       1e-13);
 }
 
-// Case C13: stiff, and rows that sum to 1 after any time.
+// Stiff, and rows that sum to 1 after any time.
 TEST(ResolvedGenerator, StiffDenseBlocksStayFinite) {
   v1::ResolvedBlock stiff = BlockOf("dense", {0, 1});
   for (double x : {-1.0, 0.0, 1000.0, -1000.0}) stiff.add_matrix(x);
