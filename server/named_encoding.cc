@@ -29,6 +29,7 @@ class Reader {
       const google::protobuf::RepeatedPtrField<v1::Block>& in,
       const std::string& path);
   void ReadBasis(const v1::Basis& in, EncodingSpec& spec);
+  void CheckPreset(const v1::Preset& in);
 
   std::string Path(absl::string_view field, int index) const {
     return absl::StrCat(prefix_, field, "[", index, "]");
@@ -113,11 +114,26 @@ void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
     spec.temperature = ReadTemperature(
         in.query_temperature(), prefix_ + "query_temperature", violations_);
   }
-  if (in.has_preset() && in.preset().kind_case() == v1::Preset::KIND_NOT_SET) {
-    AddNoKind(in.preset(), "preset", prefix_ + "preset", violations_);
-  }
+  if (in.has_preset()) CheckPreset(in.preset());
   if (in.has_preset() && (in.blocks_size() > 0 || in.per_head_size() > 0)) {
     violations_.Add(prefix_ + "preset", "given beside blocks; send one");
+  }
+}
+
+// What does not wait for sizes.
+void Reader::CheckPreset(const v1::Preset& in) {
+  const std::string path = prefix_ + "preset";
+  const auto check = [&](const char* kind, v1::PairLayout layout) {
+    ReadLayout(layout, absl::StrCat(path, ".", kind), violations_);
+  };
+  if (in.kind_case() == v1::Preset::KIND_NOT_SET) {
+    AddNoKind(in, "preset", path, violations_);
+  } else if (in.has_selective_rope()) {
+    check("selective_rope", in.selective_rope().pair_layout());
+  } else if (in.xpos().pair_layout() != v1::PAIR_LAYOUT_UNSPECIFIED) {
+    check("xpos", in.xpos().pair_layout());
+  } else if (in.retnet().pair_layout() != v1::PAIR_LAYOUT_UNSPECIFIED) {
+    check("retnet", in.retnet().pair_layout());
   }
 }
 

@@ -222,6 +222,12 @@ TEST(ConfigEncodings, BadNumbersAreRefused) {
 TEST(ConfigEncodings, TheLayoutIsNeverGuessed) {
   EXPECT_THAT(Faults(Encoding("blocks: [{rotary: {}}]")),
               HasSubstr("rotary.pair_layout: required"));
+  EXPECT_THAT(
+      Faults(Encoding("preset: {selective_rope: {}}")),
+      HasSubstr("encodings[0].preset.selective_rope.pair_layout: required"));
+  // These were published with one.
+  EXPECT_TRUE(Parse(Encoding("preset: {xpos: {}}")).ok());
+  EXPECT_TRUE(Parse(Encoding("preset: {retnet: {}}")).ok());
 }
 
 // Blocks of models as their config.json has them, new and old keys.
