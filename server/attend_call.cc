@@ -1,6 +1,8 @@
 #include "server/attend_call.h"
 
 #include <chrono>
+#include <memory>
+#include <string>
 #include <utility>
 
 #include "server/guarded.h"
@@ -9,37 +11,73 @@
 namespace attnd::server {
 
 AttendCall::AttendCall(const ServiceContext& context,
-                       grpc::CallbackServerContext& rpc,
-                       grpc::ByteBuffer& reply)
-    : context_(context),
-      rpc_(rpc),
-      record_(context, Method::kAttend, rpc),
-      reply_(reply),
-      work_(context, record_.MessageArrived(), *this) {}
+                       grpc::CallbackServerContext& rpc)
+    : context_(context), rpc_(rpc), record_(context, Method::kAttend, rpc) {
+  absl::Status refusal = record_.access();
+  if (refusal.ok()) {
+    const double most = context.settings.Get()->limits().deadline_seconds();
+    // This is there until it has left, or was given up and so finished.
+    const std::shared_ptr<Receiving::Receiver> self(std::shared_ptr<void>(),
+                                                    this);
+    refusal = context_.receiving.Enter(self, rpc_.peer(),
+                                       record_.arrival() + FromSeconds(most));
+  }
+  if (refusal.ok()) {
+    StartRead(&message_);
+  } else {
+    Refuse(refusal);
+  }
+}
 
-void AttendCall::Begin(grpc::ByteBuffer& message) {
-  const auto bytes = static_cast<int64_t>(message.Length());
-  const absl::Status status = Guarded([&] {
-    if (!record_.access().ok()) return record_.access();
-    if (ParseMessage(message, work_.request())) return absl::OkStatus();
-    return Refuse(Reason::kInvalid,
-                  "the message is not a serialized attnd.v1.AttendRequest");
+void AttendCall::Refuse(const absl::Status& status) {
+  Finish(record_.End({.status = status}, ""));
+}
+
+void AttendCall::OnReadDone(bool ok) {
+  const auto bytes = static_cast<int64_t>(message_.Length());
+  if (!context_.receiving.Leave(*this, bytes)) return;
+  if (ok) return Begin();
+  if (rpc_.IsCancelled()) return Refuse(absl::CancelledError("cancelled"));
+  Refuse(server::Refuse(Reason::kInvalid, "the call has no message"));
+}
+
+void AttendCall::Begin() {
+  const auto bytes = static_cast<int64_t>(message_.Length());
+  bool cancelled;
+  {
+    std::lock_guard lock(mutex_);
+    work_.emplace(context_, record_.MessageArrived(),
+                  static_cast<AttendWork::Owner&>(*this));
+    cancelled = cancelled_;
+  }
+  if (cancelled) work_->Cancel();
+  const absl::Status parsed = Guarded([&] {
+    if (ParseMessage(message_, work_->request())) return absl::OkStatus();
+    return server::Refuse(
+        Reason::kInvalid,
+        "the message is not a serialized attnd.v1.AttendRequest");
   });
-  if (!status.ok()) return work_.Refuse(status);
-  work_.Begin(bytes);
+  if (!parsed.ok()) return work_->Refuse(parsed);
+  work_->Begin(bytes);
+}
+
+void AttendCall::OnCancel() {
+  std::lock_guard lock(mutex_);
+  cancelled_ = true;
+  if (work_) work_->Cancel();
 }
 
 void AttendCall::Ended(Outcome outcome) {
-  const grpc::Status end = record_.End(outcome, work_.request().request_id());
+  const grpc::Status end = record_.End(outcome, work_->request().request_id());
   if (!end.ok()) return Finish(end);
-  // Finish serializes the reply on this thread, and may delete this.
+  // Finishing may delete this.
   Metrics& metrics = context_.metrics;
   const Instant start = std::chrono::steady_clock::now();
   reply_ = ToByteBuffer(std::move(outcome.reply));
   if (reply_.Length() > kUnlimitedReplyBytes) {
-    send_limit_.emplace(rpc_, work_.deadline());
+    send_limit_.emplace(rpc_, work_->deadline());
   }
-  Finish(end);
+  StartWriteAndFinish(&reply_, grpc::WriteOptions(), end);
   metrics.StageTook(Stage::kFinish,
                     Seconds(std::chrono::steady_clock::now() - start));
 }

@@ -46,7 +46,8 @@ AttendStream::AttendStream(const ServiceContext& context,
       record_(context, Method::kAttendStream, rpc),
       flow_(std::make_shared<StreamFlow>(
           static_cast<StreamFlow::Wire&>(*this),
-          context.settings.Get()->limits().stream_inflight())) {
+          context.settings.Get()->limits().stream_inflight())),
+      reading_(std::make_shared<Reading>(rpc)) {
   context_.streams.Enter(flow_);
   if (record_.access().ok()) {
     flow_->Begin();
@@ -55,11 +56,22 @@ AttendStream::AttendStream(const ServiceContext& context,
   }
 }
 
+AttendStream::~AttendStream() {
+  reading_->call.Forget();
+  context_.streams.Leave(flow_);
+}
+
+void AttendStream::Read() {
+  // Never refused: a stream may be silent as long as it likes.
+  context_.receiving.Enter(reading_, rpc_.peer(), Instant::max()).IgnoreError();
+  StartRead(&message_);
+}
+
 void AttendStream::OnReadDone(bool ok) {
-  if (!ok) return flow_->ReadEnded();
-  context_.metrics.MessageReceived(Method::kAttendStream);
-  auto request = std::make_shared<Request>(*this);
   const auto bytes = static_cast<int64_t>(message_.Length());
+  context_.receiving.Leave(*reading_, bytes);
+  if (!ok) return flow_->ReadEnded();
+  auto request = std::make_shared<Request>(*this);
   const absl::Status parsed = Guarded([&] {
     v1::AttendStreamRequest message;
     if (ParseMessage(message_, message)) {

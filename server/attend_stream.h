@@ -12,6 +12,8 @@
 
 #include "server/attend_work.h"
 #include "server/call.h"
+#include "server/cancellation.h"
+#include "server/receiving.h"
 #include "server/send_limit.h"
 #include "server/service_context.h"
 #include "server/stream_flow.h"
@@ -26,13 +28,19 @@ class AttendStream final
       private StreamFlow::Wire {
  public:
   AttendStream(const ServiceContext& context, grpc::CallbackServerContext& rpc);
-  ~AttendStream() override { context_.streams.Leave(flow_); }
+  ~AttendStream() override;
 
  private:
   class Request;
+  // What waits for the next message; may outlive the stream.
+  struct Reading : Receiving::Receiver {
+    explicit Reading(grpc::CallbackServerContext& rpc) : call(rpc) {}
+    void GiveUp(const absl::Status&) override { call.Cancel(); }
+    Cancellation call;
+  };
 
   // StreamFlow::Wire.
-  void Read() override { StartRead(&message_); }
+  void Read() override;
   void Write(ReplyPieces reply) override;
   void End(StreamEnd end) override;
 
@@ -50,6 +58,7 @@ class AttendStream final
   grpc::CallbackServerContext& rpc_;
   CallRecord record_;
   const std::shared_ptr<StreamFlow> flow_;
+  const std::shared_ptr<Reading> reading_;
   grpc::ByteBuffer message_, reply_;
   std::optional<SendLimit> send_limit_;  // of the write under way
 

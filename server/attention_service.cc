@@ -32,27 +32,17 @@ void DescribeServer(const ServiceContext& context,
   reply.set_native_bf16(TileGemm::NativeBf16());
 }
 
-// Callback methods, of which the first two take and give bytes.
-using Methods = v1::AttentionScoring::WithRawCallbackMethod_Attend<
+// Callback methods, of which AttendStream takes and gives bytes.
+using Methods = v1::AttentionScoring::WithGenericMethod_Attend<
     v1::AttentionScoring::WithRawCallbackMethod_AttendStream<
         v1::AttentionScoring::WithCallbackMethod_Estimate<
             v1::AttentionScoring::WithCallbackMethod_ListEncodings<
                 v1::AttentionScoring::WithCallbackMethod_GetServerInfo<
                     v1::AttentionScoring::Service>>>>>;
 
-class AttentionService final : public Methods {
+class MethodService final : public Methods {
  public:
-  explicit AttentionService(const ServiceContext& context)
-      : context_(context) {}
-
-  grpc::ServerUnaryReactor* Attend(grpc::CallbackServerContext* rpc,
-                                   const grpc::ByteBuffer* message,
-                                   grpc::ByteBuffer* reply) override {
-    auto* call = new AttendCall(context_, *rpc, *reply);
-    // gRPC would keep the bytes until the call is done; nobody else reads them.
-    call->Begin(*const_cast<grpc::ByteBuffer*>(message));
-    return call;
-  }
+  explicit MethodService(const ServiceContext& context) : context_(context) {}
 
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* AttendStream(
       grpc::CallbackServerContext* rpc) override {
@@ -101,11 +91,27 @@ class AttentionService final : public Methods {
   const ServiceContext& context_;
 };
 
+class AttendService final : public grpc::CallbackGenericService {
+ public:
+  explicit AttendService(const ServiceContext& context) : context_(context) {}
+
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* rpc) override {
+    if (rpc->method() == "/attnd.v1.AttentionScoring/Attend") {
+      return new AttendCall(context_, *rpc);
+    }
+    return grpc::CallbackGenericService::CreateReactor(rpc);
+  }
+
+ private:
+  const ServiceContext& context_;
+};
+
 }  // namespace
 
-std::unique_ptr<grpc::Service> MakeAttentionService(
-    const ServiceContext& context) {
-  return std::make_unique<AttentionService>(context);
+AttentionService MakeAttentionService(const ServiceContext& context) {
+  return {.methods = std::make_unique<MethodService>(context),
+          .attend = std::make_unique<AttendService>(context)};
 }
 
 }  // namespace attnd::server

@@ -62,6 +62,11 @@ Caller CallerOf(const grpc::CallbackServerContext& rpc,
   return caller;
 }
 
+// The others are there when their message is.
+bool BeginsWithoutMessage(Method method) {
+  return method == Method::kAttend || method == Method::kAttendStream;
+}
+
 // Only what has the form is sent back and logged.
 std::string TraceParentOf(const grpc::CallbackServerContext& rpc) {
   std::string text = Metadata(rpc, kTraceParentKey);
@@ -84,12 +89,16 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
           CheckAccess(*context.settings.Get(), MethodName(method), caller_)) {
   context_.calls.Enter();
   context_.metrics.CallStarted(method);
-  if (method != Method::kAttendStream) context_.metrics.MessageReceived(method);
+  if (!BeginsWithoutMessage(method)) context_.metrics.MessageReceived(method);
 }
 
-Arrival CallRecord::MessageArrived() const {
-  const bool stream = method_ == Method::kAttendStream;
-  const Instant now = stream ? std::chrono::steady_clock::now() : arrival_;
+Arrival CallRecord::MessageArrived() {
+  Instant now = arrival_;
+  if (BeginsWithoutMessage(method_)) {
+    now = std::chrono::steady_clock::now();
+    context_.metrics.MessageReceived(method_);
+  }
+  if (method_ == Method::kAttend) arrival_ = now;
   std::shared_ptr<const Settings> settings = context_.settings.Get();
   const double most = settings->limits().deadline_seconds();
   const Tenant& tenant = TenantOf(*settings, caller_);

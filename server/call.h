@@ -29,9 +29,11 @@ class CallRecord {
 
   // What keeps the caller out; OK if nothing.
   const absl::Status& access() const { return access_; }
-  // Of a request that arrives now; it has the whole of
-  // limits.deadline_seconds before it if the call has no deadline.
-  Arrival MessageArrived() const;
+  Instant arrival() const { return arrival_; }
+  // Of a request that arrives now, counted; it has the whole of
+  // limits.deadline_seconds before it if the call has no deadline. A call of
+  // one request lasts from now on.
+  Arrival MessageArrived();
 
   // The status to finish with; call it once. Counts the end of the call and of
   // its only request, sets the trailers (stage timings, load report, trace
@@ -54,7 +56,7 @@ class CallRecord {
   const ServiceContext& context_;
   const Method method_;
   grpc::CallbackServerContext& rpc_;
-  const Instant arrival_;
+  Instant arrival_;
   const Instant rpc_deadline_;
   const bool is_retry_;
   const Caller caller_;

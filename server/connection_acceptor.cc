@@ -1,9 +1,11 @@
 #include "server/connection_acceptor.h"
 
+#include <arpa/inet.h>
 #include <fcntl.h>
+// Not netinet/tcp.h, whose tcp_info ends before the bytes received.
+#include <linux/tcp.h>
 #include <netdb.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/eventfd.h>
@@ -123,6 +125,24 @@ ino_t InodeOf(int socket) {
   return fstat(socket, &file) == 0 ? file.st_ino : 0;
 }
 
+// As gRPC names it; empty for other families.
+std::string NameOf(const sockaddr_storage& peer) {
+  char text[INET6_ADDRSTRLEN] = {};
+  if (peer.ss_family == AF_INET) {
+    const auto& v4 = reinterpret_cast<const sockaddr_in&>(peer);
+    inet_ntop(AF_INET, &v4.sin_addr, text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v4.sin_port));
+  }
+  if (peer.ss_family != AF_INET6) return "";
+  const auto& v6 = reinterpret_cast<const sockaddr_in6&>(peer);
+  if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
+    inet_ntop(AF_INET, &v6.sin6_addr.s6_addr[12], text, sizeof(text));
+    return absl::StrCat("ipv4:", text, ":", ntohs(v6.sin6_port));
+  }
+  inet_ntop(AF_INET6, &v6.sin6_addr, text, sizeof(text));
+  return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
+}
+
 }  // namespace
 
 ConnectionAcceptor::ConnectionAcceptor(int64_t limit)
@@ -183,8 +203,11 @@ void ConnectionAcceptor::Run() {
 }
 
 void ConnectionAcceptor::Accept(const Listener& listener) {
+  sockaddr_storage peer = {};
+  socklen_t size = sizeof(peer);
   const int socket =
-      accept4(listener.socket, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC);
+      accept4(listener.socket, reinterpret_cast<sockaddr*>(&peer), &size,
+              SOCK_NONBLOCK | SOCK_CLOEXEC);
   if (socket < 0) {
     // Others mean that this connection is gone already.
     if (errno == EMFILE || errno == ENFILE) AcceptWithoutFiles(listener);
@@ -196,8 +219,12 @@ void ConnectionAcceptor::Accept(const Listener& listener) {
     return;
   }
   {
+    const ino_t inode = InodeOf(socket);
+    std::string name = NameOf(peer);
+    if (name.empty()) name = absl::StrCat("unix:", inode);
     std::lock_guard lock(mutex_);
-    connections_.push_back({socket, InodeOf(socket)});
+    // One of the same name is closed: its number is free again.
+    connections_[name] = {socket, inode};
   }
   listener.take(socket);
 }
@@ -228,8 +255,8 @@ bool ConnectionAcceptor::Full(Instant now) {
 // gRPC closes the sockets and tells nobody. A number that stands for another
 // file by now has been closed.
 void ConnectionAcceptor::ForgetClosed() const {
-  std::erase_if(connections_, [](const Connection& connection) {
-    return InodeOf(connection.socket) != connection.inode;
+  std::erase_if(connections_, [](const auto& each) {
+    return InodeOf(each.second.socket) != each.second.inode;
   });
 }
 
@@ -237,6 +264,20 @@ int64_t ConnectionAcceptor::open() const {
   std::lock_guard lock(mutex_);
   ForgetClosed();
   return static_cast<int64_t>(connections_.size());
+}
+
+std::optional<int64_t> ConnectionAcceptor::BytesReceived(
+    const std::string& peer) const {
+  std::lock_guard lock(mutex_);
+  const auto it = connections_.find(peer);
+  if (it == connections_.end()) return std::nullopt;
+  tcp_info info = {};
+  socklen_t size = sizeof(info);
+  if (InodeOf(it->second.socket) != it->second.inode ||
+      getsockopt(it->second.socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    return std::nullopt;
+  }
+  return static_cast<int64_t>(info.tcpi_bytes_received);
 }
 
 }  // namespace attnd::server

@@ -8,8 +8,9 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
+#include <map>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -46,6 +47,10 @@ class ConnectionAcceptor {
   int64_t open() const;
   // Those closed at once.
   int64_t refused() const { return refused_; }
+  // What an open connection has received, bytes; nullopt if it is none of ours,
+  // or of a Unix socket, whose system does not count them. `peer` is as gRPC
+  // names it: "ipv4:192.0.2.1:50051", "ipv6:%5B2001:db8::1%5D:50051".
+  std::optional<int64_t> BytesReceived(const std::string& peer) const;
 
   static constexpr int64_t kSpareFiles = 128;
 
@@ -75,7 +80,8 @@ class ConnectionAcceptor {
   std::atomic<int64_t> refused_{0};
   Instant counted_{};
   mutable std::mutex mutex_;  // guards connections_
-  mutable std::vector<Connection> connections_;
+  // By peer; those of Unix sockets by inode.
+  mutable std::map<std::string, Connection, std::less<>> connections_;
 };
 
 }  // namespace attnd::server

@@ -45,9 +45,11 @@ void SetTransport(const v1::ServerConfig& config,
       Milliseconds(config.transport().connection_age_seconds()));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                              Milliseconds(limits.deadline_seconds()));
-  // gRPC buffers whole messages before any code of ours sees them.
+  // Where this is used up gRPC ends whatever call or health check comes next;
+  // Receiving keeps messages to half of it, so that only floods of another kind
+  // get there.
   grpc::ResourceQuota quota("attnd");
-  quota.Resize(static_cast<size_t>(limits.receive_bytes()));
+  quota.Resize(2 * static_cast<size_t>(limits.receive_bytes()));
   builder.SetResourceQuota(quota);
 }
 
@@ -103,10 +105,12 @@ mode_t ModeOf(const v1::Listener& listener) {
 }
 
 absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
+                       grpc::CallbackGenericService& generic,
                        GrpcListener& out) {
   grpc::ServerBuilder builder;
   SetTransport(config, builder);
   builder.RegisterService(&service);
+  builder.RegisterCallbackGenericService(&generic);
   out.connections =
       std::make_unique<ConnectionAcceptor>(config.limits().connections());
   for (int i = 0; i < config.listeners_size(); ++i) {
@@ -173,7 +177,8 @@ void GrpcListener::Stop() {
 }
 
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
-                                        grpc::Service& service) {
+                                        grpc::Service& service,
+                                        grpc::CallbackGenericService& generic) {
   for (const v1::Listener& listener : config.listeners()) {
     if (!listener.has_tls()) continue;
     absl::Status usable = CheckTlsFiles(listener.tls());
@@ -184,7 +189,7 @@ absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcListener out;
   absl::Status status = ListenForHealth(config, out);
-  if (status.ok()) status = ListenAll(config, service, out);
+  if (status.ok()) status = ListenAll(config, service, generic, out);
   if (!status.ok()) return status;
   return out;
 }

@@ -37,12 +37,13 @@ struct GrpcListener {
   void SetHealth(const std::string& name, bool serving) const;
 };
 
-// Serves `service` (borrowed) from the moment it returns, and even before; the
-// health service says SERVING under "" as long as nobody sets it otherwise.
-// UNAVAILABLE names the listener whose port is taken; INVALID_ARGUMENT the file
-// of TLS that cannot be used.
+// Serves `service` (borrowed), whose generic methods are `generic`'s, from the
+// moment it returns, and even before; the health service says SERVING under ""
+// as long as nobody sets it otherwise. UNAVAILABLE names the listener whose
+// port is taken; INVALID_ARGUMENT the file of TLS that cannot be used.
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
-                                        grpc::Service& service);
+                                        grpc::Service& service,
+                                        grpc::CallbackGenericService& generic);
 
 }  // namespace attnd::server
 

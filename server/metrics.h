@@ -14,6 +14,7 @@
 #include "server/admission.h"
 #include "server/executor.h"
 #include "server/machine.h"
+#include "server/receiving.h"
 #include "server/status.h"
 #include "server/tenants.h"
 
@@ -66,6 +67,7 @@ struct MetricsReadings {
   int64_t config_generation = 1;
   int64_t encoders_cached = 0;
   int64_t streams = 0;
+  Receiving::Load receiving = {};
   int64_t connections = 0;
   int64_t connections_refused = 0;
   AdmissionLimits limits = {};

@@ -182,6 +182,8 @@ void Metrics::Series::MakeQueue() {
   inflight =
       &MakeGauge("attnd_inflight_requests", "Requests waiting and running.");
   streams = &MakeGauge("attnd_streams_open", "AttendStream calls under way.");
+  receive_bytes = &MakeGauge("attnd_receive_bytes",
+                             "Of messages that have not arrived completely.");
   connections = &MakeGauge("attnd_connections", "Open gRPC connections.");
   connections_refused = &MakeCounter(
       "attnd_connections_refused_total",
@@ -279,6 +281,7 @@ void Metrics::Series::Refresh(const MetricsReadings& readings) {
   inflight->Set(static_cast<double>(executor.waiting + executor.running));
 
   streams->Set(static_cast<double>(readings.streams));
+  receive_bytes->Set(static_cast<double>(readings.receiving.bytes));
   connections->Set(static_cast<double>(readings.connections));
   Raise(*connections_refused,
         static_cast<double>(readings.connections_refused));

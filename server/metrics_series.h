@@ -58,8 +58,9 @@ struct Metrics::Series {
   std::shared_mutex labels_mutex;
 
   Gauge *ready, *drain, *generation, *workers_busy, *waiting, *running,
-      *inflight, *streams, *connections, *limit_seconds, *limit_bytes,
-      *limit_requests, *queue_seconds, *queue_bytes, *cost_ratio, *encoders;
+      *inflight, *streams, *receive_bytes, *connections, *limit_seconds,
+      *limit_bytes, *limit_requests, *queue_seconds, *queue_bytes, *cost_ratio,
+      *encoders;
   Counter *connections_refused, *busy_seconds, *cpu_seconds, *throttled_seconds,
       *throttled_periods, *minor_faults;
   Gauge *resident, *virtual_memory, *open_files, *max_files, *threads,

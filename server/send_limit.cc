@@ -20,17 +20,10 @@ gpr_timespec ToGrpc(Instant end) {
 }  // namespace
 
 SendLimit::SendLimit(grpc::CallbackServerContext& rpc, Instant end)
-    : call_(std::make_shared<Call>()) {
-  call_->rpc = &rpc;
+    : call_(std::make_shared<Cancellation>(rpc)) {
   alarm_.Set(ToGrpc(end), [call = call_](bool due) {
-    std::lock_guard lock(call->mutex);
-    if (due && call->rpc != nullptr) call->rpc->TryCancel();
+    if (due) call->Cancel();
   });
-}
-
-SendLimit::~SendLimit() {
-  std::lock_guard lock(call_->mutex);
-  call_->rpc = nullptr;
 }
 
 }  // namespace attnd::server

@@ -8,8 +8,8 @@
 
 #include <cstddef>
 #include <memory>
-#include <mutex>
 
+#include "server/cancellation.h"
 #include "server/time_source.h"
 
 namespace attnd::server {
@@ -22,17 +22,13 @@ class SendLimit {
  public:
   // Cancels the call at `end`, on a thread of gRPC, if this still exists.
   SendLimit(grpc::CallbackServerContext& rpc, Instant end);
-  ~SendLimit();
+  ~SendLimit() { call_->Forget(); }
   SendLimit(const SendLimit&) = delete;
   SendLimit& operator=(const SendLimit&) = delete;
 
  private:
   // Outlives this: the alarm's function runs when the alarm is cancelled, too.
-  struct Call {
-    std::mutex mutex;
-    grpc::CallbackServerContext* rpc;  // null: it has ended
-  };
-  const std::shared_ptr<Call> call_;
+  const std::shared_ptr<Cancellation> call_;
   grpc::Alarm alarm_;
 };
 

@@ -78,7 +78,13 @@ struct Server::Parts {
         costs(measured),
         metrics(ToMetricsInfo(*first, machine, measured)),
         admission(
-            std::make_shared<Admission>(ToAdmissionLimits(config.effective))) {}
+            std::make_shared<Admission>(ToAdmissionLimits(config.effective))),
+        receiving(config.effective.limits().receive_bytes(),
+                  [this](const std::string& peer) {
+                    const ConnectionAcceptor* accepting = connections;
+                    return accepting ? accepting->BytesReceived(peer)
+                                     : std::nullopt;
+                  }) {}
 
   absl::Status StartExecutor();
   absl::Status Listen();
@@ -100,10 +106,11 @@ struct Server::Parts {
   const std::shared_ptr<Admission> admission;
   CallCount calls;
   StreamRegistry streams;
+  Receiving receiving;
   std::unique_ptr<Executor> executor;
   std::unique_ptr<LoadReport> load_report;
   std::unique_ptr<ServiceContext> context;
-  std::unique_ptr<grpc::Service> service;
+  AttentionService service;
   GrpcListener grpc;
   // Of grpc, for scrapes that may come before it is complete.
   std::atomic<const ConnectionAcceptor*> connections{nullptr};
@@ -131,6 +138,7 @@ absl::Status Server::Parts::StartExecutor() {
                                    .log = log,
                                    .calls = calls,
                                    .streams = streams,
+                                   .receiving = receiving,
                                    .load_report = *load_report,
                                    .shadow_check = shadow_check});
   return absl::OkStatus();
@@ -140,10 +148,12 @@ absl::Status Server::Parts::Listen() {
   service = MakeAttentionService(*context);
   // Before the server is reachable, which says SERVING under "" from then on.
   ready = true;
-  auto listening = ListenGrpc(config.effective, *service);
+  auto listening =
+      ListenGrpc(config.effective, *service.methods, *service.attend);
   if (!listening.ok()) return listening.status();
   grpc = *std::move(listening);
   connections = grpc.connections.get();
+  receiving.Start();
   SetServing(true);
   grpc.SetHealth(kLivenessHealthName, true);
   return absl::OkStatus();
@@ -177,6 +187,7 @@ std::string Server::Parts::MetricsText() {
            static_cast<int64_t>(encodings.configured_encoders().size() +
                                 encodings.inline_encoders().size()),
        .streams = streams.size(),
+       .receiving = receiving.load(),
        .connections = accepting ? accepting->open() : 0,
        .connections_refused = accepting ? accepting->refused() : 0,
        .limits = admission->limits(),
@@ -336,6 +347,8 @@ Server::~Server() {
   parts_->admission->Close();
   parts_->executor->Stop();
   parts_->grpc.Stop();
+  // It looks at connections, which end before it does.
+  parts_->receiving.Stop();
 }
 
 absl::Span<const std::string> Server::addresses() const {
@@ -384,6 +397,7 @@ void Server::Drain() {
   p.drain = DrainState::kFinishing;
   p.admission->Close();
   p.streams.Drain();
+  p.receiving.Drain();
   const Instant end =
       steady_clock::now() + FromSeconds(settings.grace_seconds());
   // Shutdown sends GOAWAY at once and returns when every call has ended or the

@@ -16,6 +16,7 @@
 #include "server/load_report.h"
 #include "server/log.h"
 #include "server/metrics.h"
+#include "server/receiving.h"
 #include "server/settings.h"
 #include "server/shadow_check.h"
 #include "server/stream_flow.h"
@@ -60,6 +61,7 @@ struct ServiceContext {
   Log& log;
   CallCount& calls;
   StreamRegistry& streams;
+  Receiving& receiving;
   LoadReport& load_report;
   ShadowCheck& shadow_check;
 };

@@ -32,6 +32,25 @@ class ConnectionsTest : public ServiceTest {
     return stream;
   }
 
+  // Says a message of `all` bytes is coming and sends so much of it.
+  static int SendPart(RawConnection& connection, int64_t all, int64_t part,
+                      const char* method = "Attend") {
+    const int stream = connection.Begin(method, all);
+    const std::string piece(1 << 16, 'x');
+    while (part > 0 && connection.ended() == 0 && connection.Pump()) {
+      if (connection.unsent() > 1 << 20) continue;
+      part -= connection.Send(stream, piece.substr(0, part));
+    }
+    while (connection.unsent() > 0 && connection.Pump()) {
+    }
+    return stream;
+  }
+  static void PumpUntilEnded(RawConnection& connection, int streams) {
+    while (connection.ended() < streams && connection.Pump()) {
+    }
+    EXPECT_EQ(connection.ended(), streams);
+  }
+
   // A few KiB that ask for 1 MiB.
   static v1::AttendRequest LargeReply() {
     v1::AttendRequest request =
@@ -104,6 +123,56 @@ TEST_F(ConnectionsTest, HalfAMessageHarmsNobody) {
   }
   EXPECT_TRUE(EventuallyMetric(kConnections, 1)) << "the test's own";
   EXPECT_EQ(Metric("attnd_inflight_requests"), 0);
+}
+
+TEST_F(ConnectionsTest, HalfAMessageEndsWithTheLongestDeadline) {
+  Start("limits: {deadline_seconds: 1}\n");
+  RawConnection waiter(server_->addresses()[0]),
+      silent(server_->addresses()[0]);
+  SendPart(waiter, 60000, 30000);
+  SendPart(silent, 60000, 0);
+  PumpUntilEnded(waiter, 1);
+  PumpUntilEnded(silent, 1);
+  EXPECT_TRUE(EventuallyMetric("attnd_rejected_total{reason=\"hopeless\"}", 2));
+  EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
+}
+
+TEST_F(ConnectionsTest, WhoHoldsMostOfTooManyHalvesIsEnded) {
+  Start("limits: {receive_bytes: 16777216}\n");
+  RawConnection modest(server_->addresses()[0]);
+  const std::string message = MakeRequest({.keys = 999}).SerializeAsString();
+  const auto size = static_cast<int64_t>(message.size());
+  const int half = modest.BeginAttend(size);
+  const int64_t sent = modest.Send(half, message.substr(0, size / 2));
+  for (const char* method : {"Attend", "AttendStream"}) {
+    RawConnection hog(server_->addresses()[0]);
+    for (int i = 0; i < 4; ++i) SendPart(hog, 64 << 20, 4 << 20, method);
+    PumpUntilEnded(hog, 4);
+  }
+  EXPECT_TRUE(Eventually([&] {
+    return Metric("attnd_receive_bytes") <= static_cast<double>(size);
+  }));
+  modest.Send(half, message.substr(sent));
+  modest.CloseSending(half);
+  modest.PumpUntilAnswered(half);
+  EXPECT_TRUE(EventuallyMetric("attnd_receive_bytes", 0));
+  EXPECT_TRUE(EventuallyMetric("attnd_streams_open", 0));
+}
+
+TEST_F(ConnectionsTest, DrainingDoesNotWaitForHalfAMessage) {
+  Start("drain: {delay_seconds: 0, grace_seconds: 1000}\n");
+  RawConnection waiter(server_->addresses()[0]);
+  SendPart(waiter, 60000, 30000);
+  server_->Drain();
+  PumpUntilEnded(waiter, 1);
+}
+
+TEST_F(ConnectionsTest, ACallThatEndsInTheMiddleOfItsMessageIsOver) {
+  Start();
+  RawConnection connection(server_->addresses()[0]);
+  connection.CloseSending(SendPart(connection, 60000, 30000));
+  PumpUntilEnded(connection, 1);
+  EXPECT_TRUE(EventuallyMetric("attnd_rejected_total{reason=\"invalid\"}", 1));
 }
 
 TEST_F(ConnectionsTest, TooManyAreClosedAndTheOthersServed) {

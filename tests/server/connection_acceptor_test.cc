@@ -46,6 +46,16 @@ class Peer {
     return recv(socket_, &byte, 1, 0) == 1 ? byte : '\0';
   }
   bool connected() const { return connected_; }
+  void Send(int bytes) {
+    const std::string data(bytes, 'x');
+    ASSERT_EQ(send(socket_, data.data(), data.size(), 0), bytes);
+  }
+  int port() const {
+    sockaddr_in name = {};
+    socklen_t size = sizeof(name);
+    getsockname(socket_, reinterpret_cast<sockaddr*>(&name), &size);
+    return ntohs(name.sin_port);
+  }
 
  private:
   int socket_;
@@ -70,6 +80,7 @@ class ConnectionAcceptorTest : public ::testing::Test {
   void TearDown() override {
     acceptor_.reset();
     for (const int socket : served_) close(socket);
+    served_.clear();
   }
 
   std::unique_ptr<ConnectionAcceptor> acceptor_;
@@ -77,6 +88,22 @@ class ConnectionAcceptorTest : public ::testing::Test {
   std::mutex mutex_;  // guards served_, of its thread, until it is closed
   std::vector<int> served_;
 };
+
+TEST_F(ConnectionAcceptorTest, CountsWhatAConnectionReceived) {
+  // The second is a socket of IPv6 that serves both, where there is IPv6.
+  for (const char* address : {"127.0.0.1:0", "0.0.0.0:0"}) {
+    Start(10, address);
+    Peer peer(address_);
+    ASSERT_EQ(peer.Read(), '!');
+    const std::string name = absl::StrCat("ipv4:127.0.0.1:", peer.port());
+    EXPECT_EQ(acceptor_->BytesReceived(name), 0);
+    peer.Send(12345);
+    peer.Send(1);
+    EXPECT_EQ(acceptor_->BytesReceived(name), 12346);
+    EXPECT_EQ(acceptor_->BytesReceived("ipv4:127.0.0.1:1"), std::nullopt);
+    TearDown();
+  }
+}
 
 TEST_F(ConnectionAcceptorTest, BeyondTheLimitConnectionsAreClosedAtOnce) {
   Start(2);
