@@ -163,6 +163,10 @@ TEST_F(ConnectionsTest, DrainingDoesNotWaitForHalfAMessage) {
   Start("drain: {delay_seconds: 0, grace_seconds: 1000}\n");
   RawConnection waiter(server_->addresses()[0]);
   SendPart(waiter, 60000, 30000);
+  EXPECT_TRUE(EventuallyMetric(
+      "grpc_server_started_total{grpc_method=\"Attend\",grpc_service="
+      "\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
+      1));
   server_->Drain();
   PumpUntilEnded(waiter, 1);
 }
