@@ -16,25 +16,65 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // exp(x), |relative error| <= kExpRelativeError (softmax.h) for x in
-// [-87.3, 5.5], exactly 0 below, NaN for NaN. Degree 5 on [-ln2/2, ln2/2] after
-// x = n ln2 + r.
+// [-87.3, 5.5], exactly 0 below, NaN for NaN.
 template <class D, class V = hn::Vec<D>>
+HWY_INLINE V Exp(D d, V x);
+
+#if HWY_TARGET == HWY_AVX2
+
+// 2^(i/8), less i eighths of an exponent.
+alignas(32) inline constexpr uint32_t kTwoToEighths[8] = {
+    0x3F800000, 0x3F7B95C2, 0x3F7837F0, 0x3F75FED7,
+    0x3F7504F3, 0x3F75672A, 0x3F7744FD, 0x3F7AC0C7};
+
+// Degree 3 on [-ln2/16, ln2/16] after x = n ln2 / 8 + r. The sum with kMagic
+// has n in its lowest bits: three of them choose from a register, the others
+// move to the exponent.
+template <class D, class V>
+HWY_INLINE V Exp(D d, V x) {
+  static_assert(hn::MaxLanes(D()) == 8);
+  const hn::RebindToUnsigned<D> du;
+  const V kMagic = hn::Set(d, 1.5f * (1 << 20));
+  const auto flushed = hn::Lt(x, hn::Set(d, -87.3f));
+  const V sum = hn::MulAdd(x, hn::Set(d, 1.44269504089f), kMagic);
+  const V r =
+      hn::NegMulAdd(hn::Sub(sum, kMagic), hn::Set(d, 0.693147180560f), x);
+  const auto bits = hn::BitCast(du, sum);
+  // Looks at the lowest three bits of each index.
+  const decltype(bits) root{
+      _mm256_permutevar8x32_epi32(hn::Load(du, kTwoToEighths).raw, bits.raw)};
+  const V power = hn::BitCast(d, hn::Add(root, hn::ShiftLeft<20>(bits)));
+  // Relative minimax fit with the first two coefficients held at 1: 2.6e-8.
+  V p = hn::MulAdd(hn::Set(d, 0.16669738f), r, hn::Set(d, 0.50006559f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  // Not r * power + power: the product may be subnormal.
+  return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
+}
+
+#else
+
+// Degree 5 on [-ln2/2, ln2/2] after x = n ln2 + r.
+template <class D, class V>
 HWY_INLINE V Exp(D d, V x) {
   const V kLog2e = hn::Set(d, 1.44269504089f);
-  const V kLn2 = hn::Set(d, 0.693147180560f);
 #if HWY_TARGET <= HWY_AVX3
   // vmaxps keeps its second operand when either is NaN; -inf would give NaN in
   // the reduction. 2^-159 is below every subnormal, so scalef returns 0.
   x = hn::Max(hn::Set(d, -110.0f), x);
   const V n = hn::Round(hn::Mul(x, kLog2e));
+  const V r = hn::NegMulAdd(n, hn::Set(d, 0.693147180560f), x);
 #else
+  // The sum has n + 127 in its lowest bits.
+  const V kMagic = hn::Set(d, 1.5f * (1 << 23) + 127);
   const auto flushed = hn::Lt(x, hn::Set(d, -87.3f));
-  x = hn::IfThenElse(flushed, hn::Zero(d), x);
-  const hn::RebindToSigned<D> di;
-  const auto ni = hn::NearestInt(hn::Mul(x, kLog2e));
-  const V n = hn::ConvertTo(d, ni);
+  const V sum = hn::MulAdd(x, kLog2e, kMagic);
+  const V n = hn::Sub(sum, kMagic);
+  // In two parts, of which n times the first is exact: there may be no fused
+  // multiply-add.
+  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
 #endif
-  const V r = hn::NegMulAdd(n, kLn2, x);
   // Relative minimax fit with the first two coefficients held at 1: 1.1e-7.
   V p = hn::MulAdd(hn::Set(d, 0.00831252f), r, hn::Set(d, 0.04189011f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.16667114f));
@@ -44,40 +84,39 @@ HWY_INLINE V Exp(D d, V x) {
 #if HWY_TARGET <= HWY_AVX3
   return V{_mm512_scalef_ps(p.raw, n.raw)};
 #else
-  const auto power =
-      hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(ni, hn::Set(di, 127))));
+  const hn::RebindToUnsigned<D> du;
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum)));
   return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
 #endif
 }
+
+#endif  // HWY_TARGET == HWY_AVX2
 
 // e^{-rate lag} within 1.3e-7 of it, rate lag from -16 to 87.3; 0 from there
 // on. More exact than Exp, since up to three of them are factors of one term of
 // a logit: also the rounding of the product is made up for.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V DecayExp(D d, V rate, V lag) {
-  const V kLog2e = hn::Set(d, 1.44269504089f);
+  const hn::RebindToUnsigned<D> du;
+  const V kMagic = hn::Set(d, 1.5f * (1 << 23) + 127);
   const V kLn2 = hn::Set(d, 0.693359375f);  // 9 bits: n kLn2 is exact
   const V kLn2Rest = hn::Set(d, -2.12194440e-4f);
-  const V minus_rate = hn::Neg(rate);
-  const V product = hn::Mul(minus_rate, lag);
-  const auto flushed = hn::Lt(product, hn::Set(d, -87.3f));
-  const V x = hn::IfThenElse(flushed, hn::Zero(d), product);
-  const hn::RebindToSigned<D> di;
-  const auto ni = hn::NearestInt(hn::Mul(x, kLog2e));
-  const V n = hn::ConvertTo(d, ni);
+  const V x = hn::Neg(hn::Mul(rate, lag));
+  const auto flushed = hn::Lt(x, hn::Set(d, -87.3f));
+  const V sum = hn::MulAdd(x, hn::Set(d, 1.44269504089f), kMagic);
+  const V n = hn::Sub(sum, kMagic);
   V r = hn::NegMulAdd(n, kLn2, x);
   r = hn::NegMulAdd(n, kLn2Rest, r);
-  // What the product lost to rounding; infinite only where the rest is 0.
-  r = hn::Add(r, hn::MulAdd(minus_rate, lag, hn::Neg(product)));
-  V p = hn::MulAdd(hn::Set(d, 1.0f / 5040), r, hn::Set(d, 1.0f / 720));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 120));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 24));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f / 6));
-  p = hn::MulAdd(p, r, hn::Set(d, 0.5f));
+  // What the product lost to rounding; not a number only where the rest is 0.
+  r = hn::Sub(r, hn::MulAdd(rate, lag, x));
+  // Relative minimax fit with the first two coefficients held at 1: 3e-09.
+  V p = hn::MulAdd(hn::Set(d, 0.00138145401f), r, hn::Set(d, 0.00836874512f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.0416683908f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.166665204f));
+  p = hn::MulAdd(p, r, hn::Set(d, 0.499999934f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  const auto power =
-      hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(ni, hn::Set(di, 127))));
+  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum)));
   return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
 }
 

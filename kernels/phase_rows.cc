@@ -100,11 +100,12 @@ HWY_INLINE void SinCos(hn::Vec<Word32> phase, float* cosine, float* sine) {
 HWY_INLINE hn::Vec<Word64> ClockWords(const double* turns, double real) {
   const Word64 d64;
   const hn::Repartition<double, Word64> df;
-  const hn::Repartition<int64_t, Word64> di;
   const auto t = hn::Mul(hn::LoadU(df, turns), hn::Set(df, real));
   const auto rest = hn::Sub(t, hn::Round(t));  // [-1/2, 1/2]
-  return hn::ShiftLeft<12>(
-      hn::BitCast(d64, hn::ConvertTo(di, hn::Mul(rest, hn::Set(df, 0x1p52)))));
+  // A number in [1, 2] is its mantissa: a turn is all of its bits.
+  return hn::Xor(
+      hn::ShiftLeft<12>(hn::BitCast(d64, hn::Add(rest, hn::Set(df, 1.5)))),
+      hn::Set(d64, uint64_t{1} << 63));
 }
 
 HWY_INLINE void PhaseRow(const HeadEncoder& head, const PhasePoint* points,

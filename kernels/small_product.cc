@@ -68,29 +68,42 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
   }
 }
 
-template <int kRows, bool kExact>
-HWY_INLINE void MultiplyRows(const SmallProduct& p, int64_t row) {
-  const int64_t n = hn::Lanes(Lane());
-  int64_t column = 0;
-  for (; column + 2 * n <= p.columns; column += 2 * n) {
-    MultiplyPiece<kRows, 2, kExact>(p, row, column);
+// All rows of some columns.
+template <int kRows, int kVectors, bool kExact>
+HWY_INLINE void MultiplyStrip(const SmallProduct& p, int64_t column) {
+  int64_t row = 0;
+  for (; row + kRows <= p.rows; row += kRows) {
+    MultiplyPiece<kRows, kVectors, kExact>(p, row, column);
   }
-  for (; column < p.columns; column += n) {
-    MultiplyPiece<kRows, 1, kExact>(p, row, column);
+  for (; row + 2 <= p.rows; row += 2) {
+    MultiplyPiece<2, kVectors, kExact>(p, row, column);
   }
+  if (row < p.rows) MultiplyPiece<1, kVectors, kExact>(p, row, column);
 }
 
 template <bool kExact>
 HWY_INLINE void MultiplyAll(const SmallProduct& p) {
-  // Sixteen registers hold 4 x 2 sums, thirty-two twice as many; exact ones are
-  // two each.
+  const int64_t n = hn::Lanes(Lane());
+  int64_t column = 0;
+#if HWY_TARGET == HWY_AVX2
+  // Of 16 registers 12 are sums: fewer would wait for their own additions.
+  // Exact ones are two each.
+  constexpr int kRows = kExact ? 3 : 4;
+  if constexpr (!kExact) {
+    for (; column + 4 * n <= p.columns; column += 4 * n) {
+      MultiplyStrip<3, 4, false>(p, column);
+    }
+  }
+#else
   constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? kProductRows : 4;
   constexpr int kRows = kExact ? kMost / 2 : kMost;
-  int64_t row = 0;
-  for (; row + kRows <= p.rows; row += kRows) {
-    MultiplyRows<kRows, kExact>(p, row);
+#endif
+  for (; column + 2 * n <= p.columns; column += 2 * n) {
+    MultiplyStrip<kRows, 2, kExact>(p, column);
   }
-  for (; row < p.rows; ++row) MultiplyRows<1, kExact>(p, row);
+  for (; column < p.columns; column += n) {
+    MultiplyStrip<kRows, 1, kExact>(p, column);
+  }
 }
 
 void MultiplyImpl(const SmallProduct& p) {

@@ -162,6 +162,15 @@ HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
   }
 }
 
+HWY_INLINE float SumOfAll(const float* HWY_RESTRICT lanes) {
+  const Lane d;
+  Vector sum = hn::Load(d, lanes);
+  for (size_t l = hn::Lanes(d); l < kSumLanes; l += hn::Lanes(d)) {
+    sum = hn::Add(sum, hn::Load(d, lanes + l));
+  }
+  return hn::GetLane(hn::SumOfLanes(d, sum));
+}
+
 HWY_INLINE float ScalarExp(float x) {
   const hn::CappedTag<float, kSumLanes> d;
   return hn::GetLane(Exp(d, hn::Set(d, x)));
@@ -275,10 +284,7 @@ void AddWeightsImpl(const SoftmaxTile& tile, const float* share, float* sums) {
                               : AddRowWeights<false>(tile, share, sums);
 }
 
-float SumLanesImpl(const float* lanes) {
-  const Lane d;
-  return hn::GetLane(hn::SumOfLanes(d, hn::Load(d, lanes)));
-}
+float SumLanesImpl(const float* lanes) { return SumOfAll(lanes); }
 
 void ScaleRowsImpl(float* HWY_RESTRICT values, int rows, int64_t dim,
                    const float* factor) {
@@ -301,7 +307,7 @@ HWY_INLINE float Normalise(const float* HWY_RESTRICT values, int64_t dim,
                            float* HWY_RESTRICT out) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
-  const float sum = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums)));
+  const float sum = SumOfAll(sums);
   if (sum == 0) {
     std::fill(out, out + dim, 0.0f);
     return sum;

@@ -11,6 +11,7 @@
 
 #include "kernels/float_mode.h"
 #include "kernels/tensor.h"
+#include "tests/kernels/each_target.h"
 #include "tests/kernels/problem_builder.h"
 
 namespace attnd {
@@ -66,9 +67,8 @@ class Rows {
   std::vector<float> max, rescale;
 };
 
-TEST(Softmax, ExpIsWithinItsErrorAndFlushesWhatIsSubnormal) {
+void CheckExp() {
   // Arguments between 0 and -100, relative to a maximum of 0.
-  const FlushDenormals flush;
   constexpr int kStride = 1600;
   Rows rows(1);
   std::vector<float> logits(kStride);
@@ -86,6 +86,14 @@ TEST(Softmax, ExpIsWithinItsErrorAndFlushesWhatIsSubnormal) {
     EXPECT_TRUE(logits[c] == 0 ||
                 logits[c] >= std::numeric_limits<float>::min());
   }
+}
+
+TEST(Softmax, ExpIsWithinItsErrorAndFlushesWhatIsSubnormal) {
+  testing::OnEachTarget([] {
+    CheckExp();
+    const FlushDenormals flush;
+    CheckExp();
+  });
 }
 
 TEST(Softmax, MaximaMayRiseByLessThanTheStepWithoutARescale) {
@@ -218,7 +226,7 @@ TEST(ScaleRows, MultipliesEachRowByItsFactor) {
   }
 }
 
-TEST(NormaliseRow, DividesByTheSumOfTheLanes) {
+void CheckSumOfLanes() {
   AlignedBuffer sums;
   for (int64_t dim : {1, 15, 16, 33}) {
     std::fill_n(sums.Reserve(kSumLanes), kSumLanes, 0.25f);
@@ -227,6 +235,10 @@ TEST(NormaliseRow, DividesByTheSumOfTheLanes) {
     EXPECT_EQ(NormaliseRow(values.data(), dim, sums.data(), out.data()), 4);
     for (float v : out) EXPECT_EQ(v, 1.5f);
   }
+}
+
+TEST(NormaliseRow, DividesByTheSumOfTheLanes) {
+  testing::OnEachTarget(CheckSumOfLanes);
 }
 
 TEST(NormaliseRow, OfNothingIsZero) {
