@@ -229,6 +229,10 @@ absl::StatusOr<LinearWorkspace*> Workspace::Linear() {
   return linear_.get();
 }
 
+absl::Status Workspace::Prepare(int64_t dim, int64_t value_dim) {
+  return state_->gemm->Prepare(PaddedDim(dim), PaddedDim(value_dim));
+}
+
 int64_t Workspace::scratch_bytes() const {
   return state_->gemm->scratch_bytes() + state_->pack.scratch_bytes() +
          state_->tile.scratch_bytes();

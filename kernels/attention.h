@@ -44,6 +44,10 @@ class Workspace {
   static absl::StatusOr<std::unique_ptr<Workspace>> Create();
   ~Workspace();
 
+  // Builds what problems of these head dimensions need, which their first
+  // request on this or another workspace would wait for (gemm.h).
+  absl::Status Prepare(int64_t dim, int64_t value_dim);
+
   // Bytes of scratch held now.
   int64_t scratch_bytes() const;
 

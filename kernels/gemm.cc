@@ -194,6 +194,23 @@ absl::Status TileGemm::WeightValue(int rows, int keys, int64_t dim,
       {WeightValueProduct(accumulate), true, rows, keys, dim}, p, v, o);
 }
 
+absl::Status TileGemm::Prepare(int64_t dim, int64_t value_dim) {
+  try {
+    for (int rows = kKeyBlock; rows <= kMaxTileRows; rows *= 2) {
+      for (int keys = kKeyBlock; keys <= kMaxTileKeys; keys *= 2) {
+        impl_->Get({Product::kQueryKey, false, rows, keys, dim});
+        for (const bool accumulate : {false, true}) {
+          impl_->Get(
+              {WeightValueProduct(accumulate), false, rows, keys, value_dim});
+        }
+      }
+    }
+    return absl::OkStatus();
+  } catch (const dnnl::error& error) {
+    return absl::InternalError(absl::StrCat("oneDNN: ", error.what()));
+  }
+}
+
 bool TileGemm::NativeBf16() {
   static const bool native = [] {
     try {

@@ -97,6 +97,33 @@ TEST(TileGemm, ProductsAreThoseOfAPlainLoopForEveryTileShape) {
   }
 }
 
+TEST(TileGemm, ProductsThatWerePreparedAreNotBuiltAgain) {
+  const auto gemm = TileGemm::Create();
+  ASSERT_TRUE(gemm.ok()) << gemm.status();
+  ASSERT_TRUE((*gemm)->Prepare(32, 48).ok());
+  const int64_t prepared = (*gemm)->primitives();
+  EXPECT_GT(prepared, 0);
+  AlignedBuffer zeros, out;
+  constexpr int64_t kMost = 128 * 256;
+  std::fill_n(zeros.Reserve(kMost), kMost, 0.0f);
+  std::fill_n(out.Reserve(kMost), kMost, 0.0f);
+  for (const int rows : {64, 128}) {
+    for (const int keys : {64, 128, 256}) {
+      ASSERT_TRUE(
+          (*gemm)
+              ->QueryKey(rows, keys, 32, zeros.data(), zeros.data(), out.data())
+              .ok());
+      for (const bool accumulate : {false, true}) {
+        ASSERT_TRUE((*gemm)
+                        ->WeightValue(rows, keys, 48, zeros.data(),
+                                      zeros.data(), accumulate, out.data())
+                        .ok());
+      }
+    }
+  }
+  EXPECT_EQ((*gemm)->primitives(), prepared);
+}
+
 TEST(TileGemm, KeepsABoundedNumberOfPrimitives) {
   const auto gemm = TileGemm::Create();
   ASSERT_TRUE(gemm.ok()) << gemm.status();
