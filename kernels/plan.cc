@@ -5,6 +5,7 @@
 
 #include "kernels/gemm.h"
 #include "kernels/problem_checks.h"
+#include "kernels/small_product.h"
 
 namespace attnd {
 namespace {
@@ -26,15 +27,29 @@ bool ItemsDiffer(const AttentionProblem& p) {
          !p.mask.key_validity.empty() || p.mask.ragged();
 }
 
-// Keys that the tile loop multiplies for rows [i, i + rows), padded to blocks.
-int64_t PaddedKeys(const ItemGeometry& item, int64_t i, int64_t rows) {
-  const auto padded = [](int64_t begin, int64_t end) {
-    return std::max<int64_t>(0, (end + kKeyBlock - 1) / kKeyBlock * kKeyBlock -
-                                    begin / kKeyBlock * kKeyBlock);
+// Keys that some of the rows [i, i + rows) see, padded to multiples of `grain`:
+// blocks of the tile loop, or columns of small products.
+int64_t PaddedKeys(const ItemGeometry& item, int64_t i, int64_t rows,
+                   int64_t grain = kKeyBlock) {
+  const auto padded = [grain](int64_t begin, int64_t end) {
+    return std::max<int64_t>(
+        0, (end + grain - 1) / grain * grain - begin / grain * grain);
   };
   const int64_t end = item.end[i + rows - 1];
   if (item.gap_end.empty()) return padded(item.begin[i], end);
   return padded(0, item.prefix) + padded(item.gap_end[i], end);
+}
+
+// Those of whole blocks that all of the rows see.
+int64_t WholeKeys(const ItemGeometry& item, int64_t i, int64_t rows) {
+  const auto whole = [](int64_t begin, int64_t end) {
+    return std::max<int64_t>(
+        0, end / kKeyBlock * kKeyBlock -
+               (begin + kKeyBlock - 1) / kKeyBlock * kKeyBlock);
+  };
+  const int64_t last = i + rows - 1, end = item.end[i];
+  if (item.gap_end.empty()) return whole(item.begin[last], end);
+  return whole(0, item.prefix) + whole(item.gap_end[last], end);
 }
 
 // The query heads that share one kv head of one item.
@@ -45,26 +60,45 @@ struct HeadGroup {
   int64_t flops_per_pair = 0;  // of each
 };
 
-// Flops of one query head in the tile of `rows` rows from `first` on.
-int64_t TileFlops(const ItemGeometry& item, int64_t first, int64_t rows,
-                  int64_t flops_per_pair) {
+// Of one query head in the tile of `rows` rows from `first` on.
+struct Tile {
+  int64_t padded_pairs = 0;  // whole blocks
+  int64_t pairs = 0, blocks = 0;
+};
+
+Tile CountTile(const ItemGeometry& item, int64_t first, int64_t rows) {
   constexpr int64_t kHalf = kMaxTileRows / 2;
-  int64_t pairs = 0;
+  const int64_t whole = WholeKeys(item, first, rows);
+  Tile tile;
   for (int64_t r = 0; r < rows; r += kHalf) {
     const int64_t half = std::min(kHalf, rows - r);
-    pairs += PaddedRows(half) * PaddedKeys(item, first + r, half);
+    const int64_t keys = PaddedKeys(item, first + r, half);
+    tile.padded_pairs += PaddedRows(half) * keys;
+    tile.blocks += keys / kKeyBlock;
   }
-  return pairs * flops_per_pair;
+  // Both halves meet the others at once.
+  if (rows > kHalf) tile.blocks -= whole / kKeyBlock;
+  // Where padding would be much, small products go on without it, in groups of
+  // rows that see about the same.
+  for (int64_t r = 0; r < rows; r += kProductRows) {
+    const int64_t some = std::min(kProductRows, rows - r);
+    tile.pairs += some * PaddedKeys(item, first + r, some, kProductColumns);
+  }
+  return tile;
 }
 
 // Cuts a group into units of whole tiles: several tiles of all its heads, or,
-// where one is too much, one tile of some of them.
+// where one is too much, one tile of some of them. Adds their counts to `all`.
 void AppendUnits(const ItemGeometry& item, const HeadGroup& group,
-                 std::vector<Unit>& units) {
+                 std::vector<Unit>& units, TileCounts& all) {
   bool open = false;  // the last unit may take more tiles
   for (int64_t i = 0; i < item.query_rows; i += kMaxTileRows) {
     const int64_t rows = std::min<int64_t>(kMaxTileRows, item.query_rows - i);
-    const int64_t flops = TileFlops(item, i, rows, group.flops_per_pair);
+    const Tile tile = CountTile(item, i, rows);
+    const int64_t flops = tile.padded_pairs * group.flops_per_pair;
+    all.pairs += tile.pairs * group.heads;
+    all.blocks += tile.blocks * group.heads;
+    all.flops += tile.pairs * group.heads * group.flops_per_pair;
     if (open && units.back().flops + flops * group.heads <= kUnitFlops) {
       units.back().rows += rows;
       units.back().flops += flops * group.heads;
@@ -142,7 +176,7 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
                    .kv_head = g,
                    .heads = group,
                    .flops_per_pair = flops_per_pair},
-                  plan.units_);
+                  plan.units_, plan.counts_);
     }
   }
   for (const Unit& unit : plan.units_) plan.flops_ += unit.flops;

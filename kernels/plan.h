@@ -117,6 +117,14 @@ struct Unit {
   int64_t flops = 0;  // of its matrix products, padded as the tiles are
 };
 
+// What tiles compute, over all query heads. Tiles that are half hidden leave
+// out most of what no row of theirs sees.
+struct TileCounts {
+  int64_t pairs = 0;   // of a query and a key
+  int64_t blocks = 0;  // of 64 keys, each against up to 128 rows
+  int64_t flops = 0;   // of the products of those pairs
+};
+
 class Plan {
  public:
   // INVALID_ARGUMENT names the field, what was expected and what came:
@@ -155,6 +163,7 @@ class Plan {
   bool bf16() const { return bf16_; }
   // Matrix-product operations of all units.
   int64_t flops() const { return flops_; }
+  const TileCounts& counts() const { return counts_; }
   // What free turns cost beside them, in the same operations.
   double turn_flops() const;
   // Elements of each answer tensor.
@@ -183,6 +192,7 @@ class Plan {
   int64_t flops_ = 0;
   bool bf16_ = false;
   std::shared_ptr<const void> identity_;
+  TileCounts counts_;
 };
 
 }  // namespace attnd
