@@ -12,23 +12,25 @@ namespace attnd::server {
 namespace {
 
 // Of the linear kind, chunks of 64 rows.
-Work LinearWork(const RequestSizes& sizes, int64_t bytes) {
+Work LinearWork(const RequestSizes& sizes, const MessageBytes& bytes) {
   const double rows = static_cast<double>(sizes.batch) *
                       static_cast<double>(sizes.query_heads * sizes.queries +
                                           sizes.kv_heads * sizes.keys);
   const double columns = static_cast<double>(sizes.dim + sizes.value_dim);
   return {
+      .requests = 1,
+      .units = 1,
       .flops = rows * (64 * columns + 2 * static_cast<double>(sizes.dim) *
                                           static_cast<double>(sizes.value_dim)),
-      .bytes = static_cast<double>(bytes),
-      .units = 1,
+      .bytes = static_cast<double>(bytes.request),
+      .reply_bytes = static_cast<double>(bytes.reply),
       .elements = rows * (kLinearRowElements + columns)};
 }
 
 // Of a request that is refused before it has a plan: as if every query saw
 // every key, or half of them under causality.
 Work WorkWithoutPlan(const v1::AttendRequest& request,
-                     const RequestSizes& sizes, int64_t bytes) {
+                     const RequestSizes& sizes, const MessageBytes& bytes) {
   if (request.kind() == v1::ATTENTION_KIND_LINEAR) {
     return LinearWork(sizes, bytes);
   }
@@ -40,10 +42,17 @@ Work WorkWithoutPlan(const v1::AttendRequest& request,
                        static_cast<double>(sizes.query_heads) *
                        static_cast<double>(sizes.queries) *
                        static_cast<double>(sizes.keys);
-  return {.flops = 2 * pairs * static_cast<double>(sizes.dim + sizes.value_dim),
+  // A block is of 128 rows and 64 keys.
+  return {.requests = 1,
+          .units = 1,
+          .flops = 2 * pairs * static_cast<double>(sizes.dim + sizes.value_dim),
           .pairs = pairs,
-          .bytes = static_cast<double>(bytes),
-          .units = 1};
+          .blocks = pairs / (128 * 64),
+          .rows = static_cast<double>(sizes.batch) *
+                  static_cast<double>(sizes.query_heads * sizes.queries +
+                                      sizes.kv_heads * sizes.keys),
+          .bytes = static_cast<double>(bytes.request),
+          .reply_bytes = static_cast<double>(bytes.reply)};
 }
 
 double SecondsSince(Instant start) {
@@ -110,10 +119,11 @@ absl::Status AttendWork::Prepare(Compiling compiling,
 }
 
 absl::Status AttendWork::Admit() {
-  const int64_t bytes = message_bytes_ + decoded_.reply.bytes;
+  const MessageBytes bytes = {.request = message_bytes_,
+                              .reply = decoded_.reply.bytes};
   ticket_.Release();  // the preparation's
-  absl::StatusOr<Admission::Ticket> ticket =
-      context_.admission.Reserve(bytes + decoded_.plan_bytes, arrival_.tenant);
+  absl::StatusOr<Admission::Ticket> ticket = context_.admission.Reserve(
+      bytes.request + bytes.reply + decoded_.plan_bytes, arrival_.tenant);
   if (!ticket.ok()) {
     if (!arrival_.is_retry) {
       context_.metrics.Offered(
@@ -198,7 +208,7 @@ int64_t AttendWork::flops() const {
   return linear_ != nullptr ? linear_->plan().flops() : plan_->flops();
 }
 
-Work AttendWork::PlannedWork(int64_t bytes) const {
+Work AttendWork::PlannedWork(const MessageBytes& bytes) const {
   return linear_ != nullptr ? linear_->PredictedWork(bytes)
                             : WorkOf(*plan_, bytes);
 }

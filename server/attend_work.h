@@ -107,7 +107,7 @@ class AttendWork {
   void Submit();
   int64_t units() const;
   int64_t flops() const;
-  Work PlannedWork(int64_t bytes) const;
+  Work PlannedWork(const MessageBytes& bytes) const;
   absl::Status CountEnd(const JobResult& result);
   void WriteReply(const JobResult& result);
   void ChargeReply();

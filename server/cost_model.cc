@@ -1,116 +1,12 @@
 #include "server/cost_model.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <limits>
-#include <string>
-#include <utility>
-#include <vector>
+#include <numeric>
 
-#include "absl/functional/function_ref.h"
-#include "kernels/encoding_spec.h"
+#include "kernels/gemm.h"
 #include "kernels/linear.h"
 
 namespace attnd::server {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-// Long enough for several repetitions of the largest problem below, short
-// enough that five of them do not delay a start noticeably.
-constexpr std::chrono::milliseconds kProbeTime(12);
-
-// One head of plain attention, or of the linear kind with decays.
-struct Probe {
-  int64_t queries, keys, dim;
-  bool linear = false;
-};
-
-struct Measurement {
-  Work work;
-  double seconds = 0;
-};
-
-// The fastest of the repetitions: disturbances only ever add.
-absl::StatusOr<Measurement> Fastest(const Work& work,
-                                    absl::FunctionRef<absl::Status()> run) {
-  Measurement result = {.work = work,
-                        .seconds = std::numeric_limits<double>::infinity()};
-  const Clock::time_point end = Clock::now() + kProbeTime;
-  // The first run builds primitives and is not counted.
-  for (int i = 0; i < 3 || Clock::now() < end; ++i) {
-    const Clock::time_point start = Clock::now();
-    if (absl::Status status = run(); !status.ok()) return status;
-    const std::chrono::duration<double> took = Clock::now() - start;
-    if (i > 0) result.seconds = std::min(result.seconds, took.count());
-  }
-  return result;
-}
-
-// The same tensors in the linear kind, with decays from slow to too fast for a
-// chunk.
-absl::StatusOr<Measurement> MeasureLinear(const AttentionProblem& attention,
-                                          int64_t bytes, Workspace& workspace,
-                                          std::vector<float>& output) {
-  const int dim = static_cast<int>(attention.key.shape().cols);
-  EncodingSpec spec;
-  DecayBlock decay;
-  for (int c = 0; c < dim; ++c) {
-    decay.rates.push_back(1e-5 * std::pow(1e6, c / (dim - 1.0)));
-  }
-  spec.blocks = {std::move(decay)};
-  auto encoder = Encoder::Compile(
-      spec, {.head_dim = dim, .query_heads = 1, .kv_heads = 1, .length = 0},
-      {});
-  if (!encoder.ok()) return encoder.status();
-  LinearProblem problem;
-  problem.attention = attention;
-  problem.attention.encoder = *std::move(encoder);
-  const absl::StatusOr<LinearPlan> plan = LinearPlan::Make(problem);
-  if (!plan.ok()) return plan.status();
-  const absl::StatusOr<LinearWorkspace*> linear = workspace.Linear();
-  if (!linear.ok()) return linear.status();
-  const LinearBuffers out = {.output = absl::MakeSpan(output), .halves = {}};
-  return Fastest(WorkOf(*plan, bytes),
-                 [&] { return RunLinear(*plan, **linear, out); });
-}
-
-absl::StatusOr<Measurement> Measure(const Probe& probe, Workspace& workspace) {
-  const auto tensor = [&](const std::vector<float>& values, int64_t rows) {
-    return TensorRef::Make(
-        absl::Span<const char>(reinterpret_cast<const char*>(values.data()),
-                               values.size() * sizeof(float)),
-        DType::kF32, Layout::kBHLD,
-        {.batch = 1, .heads = 1, .rows = rows, .cols = probe.dim});
-  };
-  std::vector<float> queries(probe.queries * probe.dim);
-  std::vector<float> keys(probe.keys * probe.dim);
-  for (size_t i = 0; i < queries.size(); ++i) {
-    queries[i] = static_cast<float>(i % 17) * 0.1f - 0.8f;
-  }
-  for (size_t i = 0; i < keys.size(); ++i) {
-    keys[i] = static_cast<float>(i % 13) * 0.1f - 0.6f;
-  }
-  AttentionProblem problem;
-  const auto query = tensor(queries, probe.queries);
-  const auto key = tensor(keys, probe.keys);
-  if (!query.ok()) return query.status();
-  if (!key.ok()) return key.status();
-  problem.query = *query;
-  problem.key = problem.value = *key;
-  problem.scale = 1 / std::sqrt(static_cast<float>(probe.dim));
-  std::vector<float> output(probe.queries * probe.dim);
-  const int64_t bytes = static_cast<int64_t>(
-      sizeof(float) * (queries.size() + 2 * keys.size() + output.size()));
-  if (probe.linear) return MeasureLinear(problem, bytes, workspace, output);
-  const absl::StatusOr<Plan> plan = Plan::Make(problem);
-  if (!plan.ok()) return plan.status();
-  OutputBuffers out;
-  out.output = absl::MakeSpan(output);
-  return Fastest(WorkOf(*plan, bytes),
-                 [&] { return RunAll(*plan, workspace, out); });
-}
 
 // Held keys go one by one through the encoding, in double: measured at D 16 to
 // 128 as multiples of an element of a plain event.
@@ -126,22 +22,51 @@ double ElementCost(const LinearProblem& problem) {
   }
 }
 
-}  // namespace
-
-Work WorkOf(const Plan& plan, int64_t bytes) {
-  const AttentionProblem& problem = plan.problem();
-  const double flops_per_pair =
-      2.0 * static_cast<double>(problem.query.shape().cols +
-                                problem.value.shape().cols);
-  const double flops = static_cast<double>(plan.flops());
-  // Native bf16 products run at about twice the rate.
-  return {.flops = (plan.bf16() ? flops / 2 : flops) + plan.turn_flops(),
-          .pairs = flops / flops_per_pair,
-          .bytes = static_cast<double>(bytes),
-          .units = static_cast<double>(plan.units().size())};
+double EncodedElements(const Plan& plan, int64_t item) {
+  const Encoder* encoder = plan.encoder(item);
+  if (encoder == nullptr ||
+      (encoder->one_generator() && encoder->head(0).identity())) {
+    return 0;
+  }
+  const Shape4 &q = plan.problem().query.shape(),
+               &k = plan.problem().key.shape();
+  const bool shared = plan.shares_phases(item);
+  const int64_t rows = plan.item(item).query_rows * (shared ? 1 : q.heads) +
+                       plan.item(item).key_rows * (shared ? 1 : k.heads);
+  return static_cast<double>(rows * q.cols);
 }
 
-Work WorkOf(const LinearPlan& plan, int64_t bytes) {
+bool HasBias(const Plan& plan) {
+  const AttentionProblem& problem = plan.problem();
+  return problem.bias.shape().cols > 0 ||
+         (plan.items() > 0 && plan.encoder(0) != nullptr &&
+          plan.encoder(0)->has_bias());
+}
+
+}  // namespace
+
+Work WorkOf(const Plan& plan, const MessageBytes& bytes) {
+  const Shape4 &q = plan.problem().query.shape(),
+               &k = plan.problem().key.shape();
+  const double flops = static_cast<double>(plan.counts().flops);
+  Work work = {.requests = 1,
+               .units = static_cast<double>(plan.units().size()),
+               // Native bf16 products run at about twice the rate.
+               .flops = (plan.bf16() ? flops / 2 : flops) + plan.turn_flops(),
+               .pairs = static_cast<double>(plan.counts().pairs),
+               .blocks = static_cast<double>(plan.counts().blocks),
+               .bytes = static_cast<double>(bytes.request),
+               .reply_bytes = static_cast<double>(bytes.reply)};
+  for (int64_t n = 0; n < plan.items(); ++n) {
+    work.rows += static_cast<double>(plan.item(n).query_rows * q.heads +
+                                     plan.item(n).key_rows * k.heads);
+    work.encoded += EncodedElements(plan, n);
+  }
+  if (HasBias(plan)) work.biased = work.pairs;
+  return work;
+}
+
+Work WorkOf(const LinearPlan& plan, const MessageBytes& bytes) {
   const AttentionProblem& problem = plan.problem().attention;
   const Shape4& q = problem.query.shape();
   const Shape4& k = problem.key.shape();
@@ -151,9 +76,11 @@ Work WorkOf(const LinearPlan& plan, int64_t bytes) {
       static_cast<double>(q.heads * q.rows + k.heads * k.rows) *
       static_cast<double>(kLinearRowElements + q.cols +
                           problem.value.shape().cols);
-  return {.flops = static_cast<double>(plan.flops()),
-          .bytes = static_cast<double>(bytes),
+  return {.requests = 1,
           .units = static_cast<double>(plan.heads() * plan.segments()),
+          .flops = static_cast<double>(plan.flops()),
+          .bytes = static_cast<double>(bytes.request),
+          .reply_bytes = static_cast<double>(bytes.reply),
           .elements = ElementCost(plan.problem()) * elements};
 }
 
@@ -172,55 +99,24 @@ double MergedElements(const LinearPlan& plan, size_t states) {
          (kPass + (basis ? kBasisPass * static_cast<double>(shape.dim) : 0));
 }
 
-absl::StatusOr<CostModel> CostModel::Calibrate(Workspace& workspace) {
-  // Two head dimensions tell products from softmax, a tiny problem the cost of
-  // a unit, one query over many keys that of bytes, the linear kind what it
-  // does beside its products.
-  const Probe probes[] = {{512, 512, 64},
-                          {512, 512, 16},
-                          {4, 4, 16},
-                          {1, 8192, 64},
-                          {1024, 1024, 64, true}};
-  Measurement m[5];
-  for (int i = 0; i < 5; ++i) {
-    const auto measured = Measure(probes[i], workspace);
-    if (!measured.ok()) return measured.status();
-    m[i] = *measured;
+CostModel::Parts CostModel::PartsOf(const Work& work) const {
+  Parts parts;
+  for (size_t i = 0; i < kTerms.size(); ++i) {
+    parts[i] = work.*kTerms[i].amount * rates_.*kTerms[i].rate;
   }
-  Rates rates;
-  rates.seconds_per_unit = m[2].seconds / std::max(1.0, m[2].work.units);
-  const auto rest = [&](const Measurement& x) {
-    const double left = x.seconds - x.work.units * rates.seconds_per_unit -
-                        x.work.flops * rates.seconds_per_flop -
-                        x.work.pairs * rates.seconds_per_pair -
-                        x.work.bytes * rates.seconds_per_byte;
-    return std::max(left, 0.0);
-  };
-  // A slow moment during one probe must not make a rate zero or absurd: no
-  // product runs at less than a quarter of what the first probe shows.
-  const double whole = m[0].seconds / m[0].work.flops;
-  rates.seconds_per_flop = std::clamp(
-      (m[0].seconds - m[1].seconds) / (m[0].work.flops - m[1].work.flops),
-      0.25 * whole, whole);
-  rates.seconds_per_pair = rest(m[0]) / m[0].work.pairs;
-  rates.seconds_per_byte = rest(m[3]) / m[3].work.bytes;
-  // Decays never cost less than a tenth of the whole.
-  rates.seconds_per_element =
-      std::max(rest(m[4]), 0.1 * m[4].seconds) / m[4].work.elements;
-  return CostModel(rates);
+  return parts;
 }
 
 double CostModel::Predict(const Work& work) const {
-  return work.flops * rates_.seconds_per_flop +
-         work.pairs * rates_.seconds_per_pair +
-         work.bytes * rates_.seconds_per_byte +
-         work.units * rates_.seconds_per_unit +
-         work.elements * rates_.seconds_per_element;
+  const Parts parts = PartsOf(work);
+  return std::accumulate(parts.begin(), parts.end(), 0.0);
 }
 
 double CostModel::flops_per_second() const {
-  // 4 D flops a pair at D = Dv = 64.
-  return 256 / (256 * rates_.seconds_per_flop + rates_.seconds_per_pair);
+  // 4 D flops a pair at D = Dv = 64, tiles of 128 rows.
+  constexpr double kFlops = 256, kPairsPerBlock = kMaxTileRows * kKeyBlock;
+  return kFlops / (kFlops * rates_.seconds_per_flop + rates_.seconds_per_pair +
+                   rates_.seconds_per_block / kPairsPerBlock);
 }
 
 }  // namespace attnd::server

@@ -49,7 +49,9 @@ absl::Status EstimateCall::Answer(Compiling compiling,
                       "limits.message_bytes", static_cast<double>(limit),
                       "bytes");
   }
-  const int64_t bytes = static_cast<int64_t>(payload) + decoded->reply.bytes;
+  const MessageBytes messages = {.request = static_cast<int64_t>(payload),
+                                 .reply = decoded->reply.bytes};
+  const int64_t bytes = messages.request + messages.reply;
   // A plan takes memory here as it does for Attend.
   const auto ticket =
       context_.admission.Reserve(bytes + decoded->plan_bytes, arrival_.tenant);
@@ -58,14 +60,15 @@ absl::Status EstimateCall::Answer(Compiling compiling,
   if (decoded->linear) {
     const auto run = LinearRun::Make(*decoded);
     if (!run.ok()) return run.status();
-    work = (*run)->PredictedWork(bytes);
+    work = (*run)->PredictedWork(messages);
+    reply_.set_flops((*run)->plan().flops());
     reply_.set_state_bytes(LinearStateBytes((*run)->plan().state_shape()));
   } else {
     const absl::StatusOr<Plan> plan = Plan::Make(decoded->problem);
     if (!plan.ok()) return FromPlan(plan.status(), decoded->problem);
-    work = WorkOf(*plan, bytes);
+    work = WorkOf(*plan, messages);
+    reply_.set_flops(plan->flops());
   }
-  reply_.set_flops(static_cast<int64_t>(work.flops));
   reply_.set_bytes(bytes + decoded->plan_bytes);
   reply_.set_response_bytes(decoded->reply.bytes);
   reply_.set_predicted_seconds(

@@ -82,7 +82,7 @@ absl::Status LinearRun::Run(Workspace& workspace,
   return absl::OkStatus();
 }
 
-Work LinearRun::PredictedWork(int64_t bytes) const {
+Work LinearRun::PredictedWork(const MessageBytes& bytes) const {
   Work work = WorkOf(plan_, bytes);
   work.elements += MergedElements(plan_, linear_.parts.size());
   return work;

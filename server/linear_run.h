@@ -49,7 +49,7 @@ class LinearRun {
 
   const LinearPlan& plan() const { return plan_; }
   // Of the plan and of merging states; request and reply hold `bytes`.
-  Work PredictedWork(int64_t bytes) const;
+  Work PredictedWork(const MessageBytes& bytes) const;
   int64_t units() const { return plan_.heads() * plan_.segments(); }
 
   // Before any unit: memory of the sums, rows that belong to no unit.

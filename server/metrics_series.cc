@@ -157,7 +157,7 @@ void Metrics::Series::AddLabels(const std::vector<std::string>& names,
             {{"kernel", "softmax"}, {"encoding", name}, {"dtype", "f32"}}),
         .cost_factor =
             &MakeGauge("attnd_cost_factor",
-                       "Corrects the calibrated cost model for this encoding.",
+                       "Predicted over calibrated cost, of the last request.",
                        {{"encoding", name}})};
   }
   for (const Tenant& tenant : tenants) {

@@ -50,11 +50,9 @@ RunUnitFunction Paced(RunUnitFunction run, double pace) {
 
 CostModel Paced(const CostModel& costs, double pace) {
   CostModel::Rates rates = costs.rates();
-  rates.seconds_per_flop *= pace;
-  rates.seconds_per_pair *= pace;
-  rates.seconds_per_byte *= pace;
-  rates.seconds_per_unit *= pace;
-  rates.seconds_per_element *= pace;
+  for (const CostModel::Term& term : CostModel::kTerms) {
+    rates.*term.rate *= pace;
+  }
   return CostModel(rates);
 }
 

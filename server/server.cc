@@ -17,6 +17,7 @@
 #include "attnd_version.h"
 #include "server/admin.h"
 #include "server/attention_service.h"
+#include "server/cost_calibration.h"
 #include "server/grpc_listener.h"
 #include "server/hash.h"
 #include "server/pace.h"
@@ -26,6 +27,9 @@ namespace attnd::server {
 namespace {
 
 using std::chrono::steady_clock;
+
+// Head dimensions whose first request finds everything built.
+constexpr int64_t kUsualDims[] = {16, 32, 64, 128};
 
 AdmissionLimits ToAdmissionLimits(const v1::ServerConfig& config) {
   const v1::Limits& limits = config.limits();
@@ -318,7 +322,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(
     const ServerOptions& options) {
   auto workspace = Workspace::Create();
   if (!workspace.ok()) return workspace.status();
-  const auto costs = CostModel::Calibrate(**workspace);
+  for (const int64_t dim : kUsualDims) {
+    absl::Status prepared = (*workspace)->Prepare(dim, dim);
+    if (!prepared.ok()) return prepared;
+  }
+  const auto costs = Calibrate(**workspace);
   if (!costs.ok()) return costs.status();
   auto settings = Settings::Make(config);
   if (!settings.ok()) return settings.status();

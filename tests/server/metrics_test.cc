@@ -64,6 +64,7 @@ TEST(Metrics, EverySeriesIsThereFromTheStart) {
            "attnd_stage_seconds_count{stage=\"finish\"} 0",
            "attnd_request_seconds_count{encoding=\"nope\",method=\"Attend\"} 0",
            "attnd_cost_model_ratio 1",
+           "attnd_cost_factor{encoding=\"rope\"} 1",
            "attnd_cpu_quota_cores 0",
            "attnd_cpu_throttled_seconds_total 0",
            "process_cpu_seconds_total 0",
@@ -107,7 +108,8 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
                                  .busy_seconds = 2.5},
                     .admission = {.waiting_seconds = 0.75, .bytes = 77},
                     .ready = true,
-                    .drain = DrainState::kDelay});
+                    .drain = DrainState::kDelay,
+                    .cost_factors = {{"rope", 1.5}, {"never heard of", 2}}});
   EXPECT_EQ(Lines(text).size(), before);
   for (const char* line : {
            "grpc_server_handled_total{grpc_code=\"InvalidArgument\",grpc_method"
@@ -130,6 +132,8 @@ TEST(Metrics, EventsChangeValuesAndAddNoSeries) {
            "attnd_ready 1",
            "attnd_drain_state 1",
            "attnd_cost_model_ratio 1.04",
+           "attnd_cost_factor{encoding=\"rope\"} 1.5",
+           "attnd_cost_factor{encoding=\"nope\"} 1",
        }) {
     EXPECT_THAT(text, HasSubstr(std::string(line) + "\n"));
   }

@@ -83,14 +83,29 @@ TEST_F(PaceTest, KeepsTheStatusOfTheUnit) {
 }
 
 TEST(PacedCosts, EveryPredictionIsTheFactorTimesTheOther) {
-  const CostModel plain({.seconds_per_flop = 1e-11,
-                         .seconds_per_pair = 3e-10,
-                         .seconds_per_byte = 2e-10,
+  const CostModel plain({.seconds_per_request = 3e-6,
                          .seconds_per_unit = 5e-6,
+                         .seconds_per_flop = 1e-11,
+                         .seconds_per_pair = 3e-10,
+                         .seconds_per_block = 2e-6,
+                         .seconds_per_row = 4e-8,
+                         .seconds_per_byte = 2e-10,
+                         .seconds_per_reply_byte = 1e-10,
+                         .seconds_per_encoded = 1e-9,
+                         .seconds_per_biased = 1e-10,
                          .seconds_per_element = 1e-9});
   const CostModel paced = Paced(plain, 8);
-  const Work work = {
-      .flops = 7e8, .pairs = 3e5, .bytes = 2e6, .units = 11, .elements = 5e4};
+  const Work work = {.requests = 1,
+                     .units = 11,
+                     .flops = 7e8,
+                     .pairs = 3e5,
+                     .blocks = 80,
+                     .rows = 2e3,
+                     .bytes = 2e6,
+                     .reply_bytes = 1e6,
+                     .encoded = 6e4,
+                     .biased = 3e5,
+                     .elements = 5e4};
   EXPECT_DOUBLE_EQ(paced.Predict(work), 8 * plain.Predict(work));
   EXPECT_DOUBLE_EQ(8 * paced.flops_per_second(), plain.flops_per_second());
 }
