@@ -12,6 +12,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/strip.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/wire.h"
 #include "server/encodings.h"
@@ -233,6 +234,16 @@ void CheckEncodings(const v1::ServerConfig& config, Violations& violations) {
   }
 }
 
+// A required number that nobody wrote is 0 to those who check it.
+std::string DescriptionOf(const Violations::Violation& violation,
+                          const SourceMap& sources) {
+  absl::string_view text = violation.description;
+  if (sources.Has(violation.field) || !absl::ConsumePrefix(&text, "0, ")) {
+    return violation.description;
+  }
+  return absl::StrCat("left out, ", text);
+}
+
 // One line per fault, in the order of the file.
 absl::Status ToStatus(const std::string& file, const SourceMap& sources,
                       const Violations& violations) {
@@ -244,7 +255,7 @@ absl::Status ToStatus(const std::string& file, const SourceMap& sources,
         line,
         absl::StrCat(file, ":", line > 0 ? absl::StrCat(line, ":") : "", " ",
                      violation.field, violation.field.empty() ? "" : ": ",
-                     violation.description));
+                     DescriptionOf(violation, sources)));
   }
   std::stable_sort(
       faults.begin(), faults.end(),

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "attnd/v1/encoding.pb.h"
 #include "google/protobuf/descriptor.h"
 #include "server/text.h"
 
@@ -79,6 +80,7 @@ class Reader {
                 const FieldDescriptor& field, Message& message);
   void ReportUnknownKey(const std::string& key, const YAML::Node& value,
                         const std::string& path, const Descriptor& type);
+  void ReportNoValue(const std::string& path, const FieldDescriptor& field);
 
   SourceMap& sources_;
   Violations& violations_;
@@ -142,9 +144,26 @@ void Reader::ReadMessage(const YAML::Node& node, const std::string& path,
   }
 }
 
+// A section of which all is commented out is one left out, and models write
+// null for what they do not use. In an entry of a list a value was forgotten,
+// or indented wrongly.
+void Reader::ReportNoValue(const std::string& path,
+                           const FieldDescriptor& field) {
+  const Descriptor* model = v1::HuggingFaceRope::descriptor();
+  if (!absl::StrContains(path, '[') || field.containing_type() == model ||
+      field.message_type() == model) {
+    return;
+  }
+  violations_.Add(
+      path, absl::StrCat("no value; give one, or leave the key out",
+                         field.is_repeated()               ? " ([]: none)"
+                         : field.message_type() != nullptr ? " ({}: defaults)"
+                                                           : ""));
+}
+
 void Reader::ReadField(const YAML::Node& node, const std::string& path,
                        const FieldDescriptor& field, Message& message) {
-  if (node.IsNull()) return;
+  if (node.IsNull()) return ReportNoValue(path, field);
   const Reflection& reflection = *message.GetReflection();
   if (const OneofDescriptor* oneof = field.real_containing_oneof()) {
     if (reflection.HasOneof(message, oneof)) {

@@ -20,6 +20,8 @@ class SourceMap {
   // Line (from 1) of a path like "encodings[1].blocks[0].rotary", or of the
   // nearest enclosing part of it that the document has; 0 if none.
   int Line(absl::string_view path) const;
+  // Whether the document has exactly this path.
+  bool Has(absl::string_view path) const { return lines_.contains(path); }
 
  private:
   std::map<std::string, int, std::less<>> lines_;
@@ -29,7 +31,8 @@ class SourceMap {
 // does not have (with the nearest one that it has), duplicate keys, values of
 // the wrong type, numbers that are not finite or do not fit, two members of a
 // oneof, several documents. Enum values are full names or, short, what follows
-// the enum's prefix in any case ("half_split"). Empty values are absent.
+// the enum's prefix in any case ("half_split"). Keys without a value: refused
+// in entries of lists, absent elsewhere and in what models write.
 void ParseYaml(const std::string& text, google::protobuf::Message& message,
                SourceMap& sources, Violations& violations);
 

@@ -298,8 +298,17 @@ TEST(ConfigEncodings, MistakesOfNewcomersAreExplained) {
        "a.yaml:2: (syntax): illegal block entry; this line is indented with a "
        "tab, YAML takes spaces"},
       {Encoding("biases:\n      - alibi:"),
-       "a.yaml:5: encodings[0].biases[0]: names no kind of bias: expected one "
+       "a.yaml:5: encodings[0].biases[0].alibi: no value; give one, or leave "
+       "the key out ({}: defaults)"},
+      {Encoding("biases: [{}]"),
+       "a.yaml:4: encodings[0].biases[0]: names no kind of bias: expected one "
        "of alibi, cumulative_gate"},
+      {Encoding("blocks:"),
+       "a.yaml:4: encodings[0].blocks: no value; give one, or leave the key "
+       "out ([]: none)"},
+      {Encoding("blocks: [{rotary: {pair_layout: half_split, base: }}]"),
+       "a.yaml:4: encodings[0].blocks[0].rotary.base: no value; give one, or "
+       "leave the key out"},
       {Encoding("blocks:\n      - rotary:\n        pair_layout: half_split"),
        "a.yaml:5: encodings[0].blocks[0]: names no kind of block: expected one "
        "of identity, rotary"},
@@ -320,6 +329,13 @@ TEST(ConfigEncodings, MistakesOfNewcomersAreExplained) {
       {"encodings:\n  - name: a\n    time_unit: 60\n    biases: [{alibi: "
        "{}}]\n",
        "a.yaml:3: encodings[0].time_unit: time unit \"60\": no unit; expected"},
+      {Encoding("blocks: [{rotary: {pair_layout: half_split, linear: {}}}]"),
+       "a.yaml:4: encodings[0].blocks[0].rotary.linear.factor: left out, "
+       "expected finite and > 0"},
+      {Encoding("blocks: [{rotary: {pair_layout: half_split, linear: {factor: "
+                "0}}}]"),
+       "a.yaml:4: encodings[0].blocks[0].rotary.linear.factor: 0, expected "
+       "finite and > 0"},
       // Lists of the wrong length.
       {Encoding("biases: [{t5_buckets: {buckets: 8, table: [1, 2, 3]}}]"),
        "t5_buckets.table: 3 entries, expected a multiple of 8 (buckets)"},
