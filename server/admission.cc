@@ -43,10 +43,7 @@ absl::StatusOr<Admission::Ticket> Admission::Reserve(int64_t bytes,
                       static_cast<double>(bytes), "limits.queue_bytes",
                       static_cast<double>(limits_.bytes), "bytes");
   }
-  if (closed_) {
-    return Refuse(Reason::kDraining, "the server is shutting down",
-                  milliseconds(100));
-  }
+  if (closed_) return RefuseDraining();
   Party& party = parties_[tenant.id];
   // Whether `more` is refused when `all` are taken, `own` by the tenant.
   const auto over = [&](int64_t all, int64_t own, int64_t more, int64_t limit) {

@@ -151,8 +151,7 @@ void AttendStream::End(StreamEnd end) {
   if (end == StreamEnd::kCancelled) {
     status = absl::CancelledError("the stream was cancelled");
   } else if (end == StreamEnd::kDraining) {
-    status = Refuse(Reason::kDraining, "the server is shutting down",
-                    std::chrono::milliseconds(100));
+    status = RefuseDraining();
   }
   Finish(record_.EndStream(status));
 }

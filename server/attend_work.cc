@@ -69,8 +69,7 @@ absl::Status RefusalOf(const JobResult& result) {
     case absl::StatusCode::kCancelled:
       return result.status;
     case absl::StatusCode::kUnavailable:
-      return Refuse(Reason::kDraining, result.status.message(),
-                    std::chrono::milliseconds(100));
+      return RefuseDraining(result.status.message());
     case absl::StatusCode::kResourceExhausted:
       return Refuse(Reason::kMemory, result.status.message());
     default:

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/receiving.h"
 #include "server/tls.h"
 
 namespace attnd::server {
@@ -46,10 +47,12 @@ void SetTransport(const v1::ServerConfig& config,
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                              Milliseconds(limits.deadline_seconds()));
   // Where this is used up gRPC ends whatever call or health check comes next;
-  // Receiving keeps messages to half of it, so that only floods of another kind
-  // get there.
+  // Receiving keeps messages to a quarter of it, and to half while it gives up
+  // what is too much, so that only floods of another kind get there.
   grpc::ResourceQuota quota("attnd");
-  quota.Resize(2 * static_cast<size_t>(limits.receive_bytes()));
+  quota.Resize(4 * static_cast<size_t>(Receiving::MostHeld(
+                       {.bytes = limits.receive_bytes(),
+                        .message_bytes = limits.message_bytes()})));
   builder.SetResourceQuota(quota);
 }
 

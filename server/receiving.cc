@@ -3,6 +3,8 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <cmath>
+#include <ctime>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -16,11 +18,6 @@ constexpr std::chrono::milliseconds kRetryDelay(500);
 // A message with the headers of its frames, 9 bytes for each 16 KiB.
 int64_t OnTheWire(int64_t message_bytes) {
   return message_bytes + message_bytes / 16384 * 9;
-}
-
-absl::Status RefuseDraining() {
-  return Refuse(Reason::kDraining, "the server is shutting down",
-                std::chrono::milliseconds(100));
 }
 
 absl::Status RefuseLate() {
@@ -44,6 +41,20 @@ absl::Status RefuseExcess(int64_t held, int64_t limit) {
 
 }  // namespace
 
+Instant::duration Receiving::ThreadCpuTime() {
+  timespec t = {};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+  return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+}
+
+Receiving::Receiving(const Limits& limits, BytesOf bytes_of, TimeSource* time,
+                     CpuTime cpu_time)
+    : limit_(limits.bytes),
+      most_(MostHeld(limits)),
+      bytes_of_(std::move(bytes_of)),
+      cpu_time_(std::move(cpu_time)),
+      time_(time != nullptr ? *time : steady_) {}
+
 // What a receiver holds at most: streams share a connection evenly, and none
 // got more than what came since it is there.
 int64_t Receiving::Connection::Share(const Receiver& receiver) const {
@@ -60,16 +71,16 @@ absl::Status Receiving::Enter(std::shared_ptr<Receiver> receiver,
   if (draining_ && until != Instant::max()) return RefuseDraining();
   const auto [it, fresh] = connections_.try_emplace(receiver->peer_);
   Connection& connection = it->second;
-  if (fresh) {
-    connection.received = bytes_of_(receiver->peer_).value_or(0);
-    connection.settled = connection.received;
-  }
+  if (fresh || connection.check != check_) Look(it->first, connection);
+  if (fresh) connection.settled = connection.received;
+  earliest_ = std::min(earliest_, until);
   receiver->received_before_ = connection.received;
   receiver->entered_ = true;
   auto& all = connection.receivers;
   const auto place = all.insert(all.end(), std::move(receiver));
   (*place)->place_ = place;
   ++receivers_;
+  if (std::exchange(resting_, false)) wake_.notify_one();
   return absl::OkStatus();
 }
 
@@ -78,6 +89,7 @@ bool Receiving::Leave(Receiver& receiver, int64_t bytes) {
   std::lock_guard lock(mutex_);
   if (!receiver.entered_) return false;
   Connection& connection = connections_.find(receiver.peer_)->second;
+  if (bytes == 0) Look(receiver.peer_, connection);
   removed = Remove(connection, receiver,
                    bytes > 0 ? OnTheWire(bytes) : connection.Share(receiver));
   return true;
@@ -109,21 +121,62 @@ void Receiving::Check(Instant now) {
   std::vector<GivenUp> given_up;
   {
     std::lock_guard lock(mutex_);
-    Measure();
-    TakeIf([&](const Receiver& r) { return r.until_ <= now; }, RefuseLate(),
-           given_up);
+    ++check_;
+    std::erase_if(connections_, [](const auto& each) {
+      return each.second.receivers.empty();
+    });
+    LookAround();
+    if (now >= earliest_) TakeLate(now, given_up);
     TakeExcess(given_up);
     bytes_ = Held();
   }
   for (const GivenUp& each : given_up) each.receiver->GiveUp(each.refusal);
 }
 
-void Receiving::Measure() {
-  std::erase_if(connections_,
-                [](const auto& each) { return each.second.receivers.empty(); });
-  for (auto& [peer, connection] : connections_) {
-    connection.received = bytes_of_(peer).value_or(connection.received);
+void Receiving::Look(const std::string& peer, Connection& connection) {
+  connection.received = bytes_of_(peer).value_or(connection.received);
+  connection.check = check_;
+}
+
+size_t Receiving::LooksDue() const {
+  const auto all = static_cast<double>(connections_.size());
+  const double affordable = Seconds(kLookTime) / look_seconds_;
+  const auto free = static_cast<double>(std::max<int64_t>(1, most_ - bytes_));
+  const double needed = all * Seconds(kPeriod) * kBytesPerSecond / free;
+  return static_cast<size_t>(
+      std::min(all, std::ceil(std::max(affordable, needed))));
+}
+
+void Receiving::LookAround() {
+  const size_t looks = LooksDue(), all = connections_.size();
+  if (looks == 0) return;
+  const Instant::duration start = cpu_time_();
+  int64_t seen = 0;
+  auto it = connections_.upper_bound(last_looked_);
+  for (size_t i = 0; i < looks; ++i, ++it) {
+    if (it == connections_.end()) it = connections_.begin();
+    Look(it->first, it->second);
+    seen += it->second.held();
+    if (i + 1 == looks) last_looked_ = it->first;
   }
+  const double each = Seconds(cpu_time_() - start) / static_cast<double>(looks);
+  look_seconds_ = std::max(1e-8, look_seconds_ + (each - look_seconds_) / 8);
+  // Where all the others may have received as much, the turn is too slow.
+  const double guess = static_cast<double>(seen) * static_cast<double>(all) /
+                       static_cast<double>(looks);
+  if (looks == all || guess <= static_cast<double>(most_) / 2) return;
+  for (auto& [peer, connection] : connections_) Look(peer, connection);
+}
+
+void Receiving::TakeLate(Instant now, std::vector<GivenUp>& given_up) {
+  Instant next = Instant::max();
+  const auto late = [&](const Receiver& receiver) {
+    if (receiver.until_ <= now) return true;
+    next = std::min(next, receiver.until_);
+    return false;
+  };
+  TakeIf(late, RefuseLate(), given_up);
+  earliest_ = next;
 }
 
 void Receiving::TakeIf(absl::FunctionRef<bool(const Receiver&)> condition,
@@ -142,13 +195,13 @@ void Receiving::TakeIf(absl::FunctionRef<bool(const Receiver&)> condition,
 
 void Receiving::TakeExcess(std::vector<GivenUp>& given_up) {
   int64_t sum = Held();
-  if (sum <= limit_ / 2) return;
+  if (sum <= most_) return;
   std::vector<Connection*> most;
   for (auto& [peer, connection] : connections_) most.push_back(&connection);
   std::sort(most.begin(), most.end(),
             [](const auto* a, const auto* b) { return a->held() > b->held(); });
   for (Connection* connection : most) {
-    if (sum <= limit_ / 4) return;
+    if (sum <= most_ / 2) return;
     const absl::Status refusal = RefuseExcess(connection->held(), limit_);
     sum -= connection->held();
     while (!connection->receivers.empty()) {
@@ -170,13 +223,24 @@ int64_t Receiving::Held() const {
 void Receiving::Start() {
   thread_ = std::thread([this] {
     pthread_setname_np(pthread_self(), "attnd-receive");
-    std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, kPeriod, [this] { return stopping_; })) {
-      lock.unlock();
-      Check(std::chrono::steady_clock::now());
-      lock.lock();
-    }
+    Run();
   });
+}
+
+void Receiving::Run() {
+  std::unique_lock lock(mutex_);
+  while (!stopping_) {
+    resting_ = connections_.empty();
+    wake_.wait(lock, [this] { return stopping_ || !resting_; });
+    const Instant next = time_.Now() + kPeriod;
+    while (!stopping_ && time_.Now() < next) {
+      time_.WaitUntil(wake_, lock, next);
+    }
+    if (stopping_) return;
+    lock.unlock();
+    Check(time_.Now());
+    lock.lock();
+  }
 }
 
 void Receiving::Stop() {
@@ -190,7 +254,7 @@ void Receiving::Stop() {
 
 Receiving::Load Receiving::load() const {
   std::lock_guard lock(mutex_);
-  return {.receivers = receivers_, .bytes = bytes_};
+  return {.receivers = receivers_, .bytes = bytes_, .resting = resting_};
 }
 
 }  // namespace attnd::server

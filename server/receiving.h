@@ -53,13 +53,24 @@ class Receiving {
   // Bytes that the connection of this peer, as gRPC names it, received since
   // it was opened; nullopt if nobody knows.
   using BytesOf = std::function<std::optional<int64_t>(const std::string&)>;
+  // The processor time of the calling thread.
+  using CpuTime = std::function<Instant::duration()>;
 
-  // `limit` bytes of unfinished messages. Beyond half of it, because giving up
-  // takes time while more comes, the connections that hold most lose all
-  // receivers (no fewer, because gRPC's buffers are shared by the calls of a
-  // connection), until three quarters are free.
-  Receiving(int64_t limit, BytesOf bytes_of)
-      : limit_(limit), bytes_of_(std::move(bytes_of)) {}
+  struct Limits {
+    int64_t bytes = 0;          // of unfinished messages
+    int64_t message_bytes = 0;  // of one message
+  };
+  // Beyond this the connections that hold most lose all receivers (no fewer,
+  // because gRPC's buffers are shared by the calls of a connection), until half
+  // of it is free. It is half of `limits.bytes`, because giving up takes time
+  // while more comes, but never less than one message with its frames.
+  static int64_t MostHeld(const Limits& limits) {
+    return std::max(limits.bytes / 2, limits.message_bytes / 8 * 9);
+  }
+
+  // `time` is borrowed; null = the steady clock.
+  Receiving(const Limits& limits, BytesOf bytes_of, TimeSource* time = nullptr,
+            CpuTime cpu_time = ThreadCpuTime);
   ~Receiving() { Stop(); }
   Receiving(const Receiving&) = delete;
   Receiving& operator=(const Receiving&) = delete;
@@ -77,23 +88,36 @@ class Receiving {
   // Gives up all but streams, and those that come.
   void Drain();
 
-  // Gives up what is late or too much.
+  // Gives up what is late or too much. To ask the system about a connection is
+  // what costs, and most are silent: while little is held it looks at as many
+  // in turn as kLookTime allows, but at each again before it could fill what is
+  // free. Those that calls come on are looked at as these enter.
   void Check(Instant now);
-  // Checks every kPeriod on a thread of its own, until Stop.
+  // Checks every kPeriod on a thread of its own, until Stop; it rests until a
+  // receiver enters where there is none.
   void Start();
   void Stop();
 
   struct Load {
     int64_t receivers = 0;
-    int64_t bytes = 0;  // at the last check
+    int64_t bytes = 0;     // at the last check
+    bool resting = false;  // the thread
   };
   Load load() const;
 
   static constexpr std::chrono::milliseconds kPeriod{10};
+  // Half a percent of a core; 100 wake-ups a second cost about as much.
+  static constexpr std::chrono::microseconds kLookTime{50};
+  // More than one connection was seen to bring over loopback.
+  static constexpr double kBytesPerSecond = 2e9;
 
  private:
+  static Instant::duration ThreadCpuTime();
+  void Run();
+
   struct Connection {
-    int64_t received = 0;  // at the last check
+    int64_t received = 0;  // at the last look
+    int64_t check = 0;     // whose turn was the last look
     int64_t settled = 0;   // of that: before the first receiver, or let go of
     std::list<std::shared_ptr<Receiver>> receivers;  // youngest last
     int64_t held() const { return std::max<int64_t>(0, received - settled); }
@@ -107,21 +131,32 @@ class Receiving {
   // All with the lock.
   std::shared_ptr<Receiver> Remove(Connection& connection, Receiver& receiver,
                                    int64_t bytes);
-  void Measure();
+  void Look(const std::string& peer, Connection& connection);
+  size_t LooksDue() const;
+  void LookAround();
+  void TakeLate(Instant now, std::vector<GivenUp>& given_up);
   void TakeIf(absl::FunctionRef<bool(const Receiver&)> condition,
               const absl::Status& refusal, std::vector<GivenUp>& given_up);
   void TakeExcess(std::vector<GivenUp>& given_up);
   int64_t Held() const;
 
-  const int64_t limit_;
+  const int64_t limit_, most_;
   const BytesOf bytes_of_;
+  const CpuTime cpu_time_;
+  SteadyTimeSource steady_;
+  TimeSource& time_;
 
   mutable std::mutex mutex_;  // guards all below but the thread
   // With receivers, or left by the last one since the last check.
   Connections connections_;
   int64_t receivers_ = 0;
   int64_t bytes_ = 0;
+  int64_t check_ = 0;                  // number of the last check
+  std::string last_looked_;            // peer of the connection
+  double look_seconds_ = 2.5e-6;       // of one look, lately
+  Instant earliest_ = Instant::max();  // no receiver is late before
   bool draining_ = false;
+  bool resting_ = false;
   bool stopping_ = false;
   std::condition_variable wake_;
   std::thread thread_;

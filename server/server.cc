@@ -83,7 +83,8 @@ struct Server::Parts {
         metrics(ToMetricsInfo(*first, machine, measured)),
         admission(
             std::make_shared<Admission>(ToAdmissionLimits(config.effective))),
-        receiving(config.effective.limits().receive_bytes(),
+        receiving({.bytes = config.effective.limits().receive_bytes(),
+                   .message_bytes = config.effective.limits().message_bytes()},
                   [this](const std::string& peer) {
                     const ConnectionAcceptor* accepting = connections;
                     return accepting ? accepting->BytesReceived(peer)

@@ -82,6 +82,10 @@ absl::Status Refuse(
   return status;
 }
 
+absl::Status RefuseDraining(absl::string_view message) {
+  return Refuse(Reason::kDraining, message, std::chrono::milliseconds(100));
+}
+
 absl::Status RefuseEncoding(absl::string_view name,
                             absl::Span<const std::string> known) {
   const std::string shown = Clip(name, 64);

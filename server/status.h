@@ -58,6 +58,10 @@ absl::Status Refuse(
     std::initializer_list<std::pair<absl::string_view, std::string>> metadata =
         {});
 
+// UNAVAILABLE with RetryInfo: another replica may answer.
+absl::Status RefuseDraining(
+    absl::string_view message = "the server is shutting down");
+
 // NOT_FOUND with ResourceInfo, the known names and the nearest of them.
 absl::Status RefuseEncoding(absl::string_view name,
                             absl::Span<const std::string> known);

@@ -1,6 +1,7 @@
 // Clients that are slow, half dead, or too many.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -138,7 +139,7 @@ TEST_F(ConnectionsTest, HalfAMessageEndsWithTheLongestDeadline) {
 }
 
 TEST_F(ConnectionsTest, WhoHoldsMostOfTooManyHalvesIsEnded) {
-  Start("limits: {receive_bytes: 16777216}\n");
+  Start("limits: {receive_bytes: 16777216, message_bytes: 7340032}\n");
   RawConnection modest(server_->addresses()[0]);
   const std::string message = MakeRequest({.keys = 999}).SerializeAsString();
   const auto size = static_cast<int64_t>(message.size());
@@ -146,7 +147,7 @@ TEST_F(ConnectionsTest, WhoHoldsMostOfTooManyHalvesIsEnded) {
   const int64_t sent = modest.Send(half, message.substr(0, size / 2));
   for (const char* method : {"Attend", "AttendStream"}) {
     RawConnection hog(server_->addresses()[0]);
-    for (int i = 0; i < 4; ++i) SendPart(hog, 64 << 20, 4 << 20, method);
+    for (int i = 0; i < 4; ++i) SendPart(hog, 7 << 20, 4 << 20, method);
     PumpUntilEnded(hog, 4);
   }
   EXPECT_TRUE(Eventually([&] {
@@ -157,6 +158,32 @@ TEST_F(ConnectionsTest, WhoHoldsMostOfTooManyHalvesIsEnded) {
   modest.PumpUntilAnswered(half);
   EXPECT_TRUE(EventuallyMetric("attnd_receive_bytes", 0));
   EXPECT_TRUE(EventuallyMetric("attnd_streams_open", 0));
+}
+
+TEST_F(ConnectionsTest, TheGreatestMessageArrivesHoweverSmallTheLimitIs) {
+  Start("limits: {receive_bytes: 1, message_bytes: 4194304}\n");
+  const std::string message =
+      MakeRequest({.keys = 9999, .dim = 50, .value_dim = 50})
+          .SerializeAsString();
+  const size_t size = message.size();
+  ASSERT_GT(size, 3 << 20);
+  ASSERT_LE(size, 4 << 20);
+  RawConnection slow(server_->addresses()[0]);
+  const int call = slow.BeginAttend(static_cast<int64_t>(size));
+  size_t sent = 0;
+  while (sent + 1 < size && slow.Pump()) {
+    const size_t now = std::min<size_t>(1 << 16, size - 1 - sent);
+    sent += slow.Send(call, message.substr(sent, now));
+  }
+  while (slow.unsent() > 0) ASSERT_TRUE(slow.Pump());
+  // Without what came with the headers.
+  EXPECT_TRUE(Eventually([&] {
+    return Metric("attnd_receive_bytes") >= static_cast<double>(size) / 2;
+  }));
+  slow.Send(call, message.substr(sent));
+  slow.CloseSending(call);
+  slow.PumpUntilAnswered(call);
+  EXPECT_TRUE(EventuallyMetric("attnd_tokens_total", 2));
 }
 
 TEST_F(ConnectionsTest, DrainingDoesNotWaitForHalfAMessage) {

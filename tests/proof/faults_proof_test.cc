@@ -246,11 +246,11 @@ double PeakMemory(pid_t process) {
   return 0;
 }
 
-// A connection that sends halves of messages of 64 MiB.
+// A connection that sends halves of messages.
 class Halves {
  public:
-  Halves(const std::string& address, int calls)
-      : connection_(address), calls_(calls) {}
+  Halves(const std::string& address, int calls, int64_t message_bytes)
+      : connection_(address), calls_(calls), message_bytes_(message_bytes) {}
 
   // Sends what the server takes now. Calls that it has ended are begun anew as
   // often as `rounds` says.
@@ -273,12 +273,14 @@ class Halves {
   void Begin() {
     streams_.clear();
     for (int i = 0; i < calls_; ++i, ++begun_) {
-      streams_.emplace_back(connection_.BeginAttend(64 << 20), 32 << 20);
+      streams_.emplace_back(connection_.BeginAttend(message_bytes_),
+                            message_bytes_ / 2);
     }
   }
 
   RawConnection connection_;
   const int calls_;
+  const int64_t message_bytes_;
   int begun_ = 0;
   std::vector<std::pair<int, int64_t>> streams_;  // and the bytes to send
   double sent_ = 0;
@@ -291,13 +293,16 @@ class HalvesProof : public FaultsProof {
 
   // Peak of resident memory, MiB, while many connections send halves.
   double PeakBeside(int rounds) {
+    const int64_t message_bytes = (full() ? 64 : 16) << 20;
     Start(absl::StrCat(
         "limits: {receive_bytes: ", static_cast<int64_t>(receive_) << 20,
+        ", message_bytes: ", message_bytes,
         ", queue_bytes: ", static_cast<int64_t>(kQueue) << 20, "}\n"));
     GoodClient good(address());
     std::vector<std::unique_ptr<Halves>> all;
     for (int i = 0; i < (full() ? 64 : 16); ++i) {
-      all.push_back(std::make_unique<Halves>(address(), full() ? 32 : 8));
+      all.push_back(
+          std::make_unique<Halves>(address(), full() ? 32 : 8, message_bytes));
     }
     const auto end = std::chrono::steady_clock::now() +
                      std::chrono::duration<double>(seconds(20, 3));

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,11 +12,14 @@
 #include <thread>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "server/status.h"
+#include "tests/server/fake_time.h"
 
 namespace attnd::server {
 namespace {
 
+using ::attnd::testing::FakeTime;
 using std::chrono::seconds;
 
 constexpr int64_t kMiB = 1 << 20;
@@ -50,13 +54,24 @@ class ReceivingTest : public ::testing::Test {
     return count;
   }
 
+  // As the system would tell, at its price.
+  std::optional<int64_t> BytesOf(const std::string& peer) {
+    ++looks_;
+    const auto it = received_.find(peer);
+    return it == received_.end() ? std::nullopt
+                                 : std::optional<int64_t>(it->second);
+  }
+  Instant::duration cpu_time() const {
+    return looks_ * std::chrono::nanoseconds(2500);
+  }
+
   std::map<std::string, int64_t> received_;
-  Receiving receiving_{150 * kMiB, [this](const std::string& peer) {
-                         const auto it = received_.find(peer);
-                         return it == received_.end()
-                                    ? std::nullopt
-                                    : std::optional<int64_t>(it->second);
-                       }};
+  int64_t looks_ = 0;
+  FakeTime time_;
+  Receiving receiving_{{.bytes = 150 * kMiB, .message_bytes = 16 * kMiB},
+                       [this](const std::string& p) { return BytesOf(p); },
+                       &time_,
+                       [this] { return cpu_time(); }};
 };
 
 TEST_F(ReceivingTest, WhatFitsArrives) {
@@ -194,6 +209,128 @@ TEST_F(ReceivingTest, DrainingGivesUpCallsAndLeavesStreams) {
   EXPECT_TRUE(receiving_.Leave(*next, 0));
 }
 
+TEST_F(ReceivingTest, OneMessageFitsHoweverSmallTheLimitIs) {
+  Receiving small({.bytes = kMiB, .message_bytes = 16 * kMiB},
+                  [this](const std::string& p) { return BytesOf(p); });
+  const auto call = std::make_shared<Call>();
+  ASSERT_TRUE(small.Enter(call, "a", Instant::max()).ok());
+  received_["a"] = 17 * kMiB;
+  small.Check(Instant());
+  EXPECT_FALSE(call->refusal.has_value());
+  received_["a"] = 19 * kMiB;
+  small.Check(Instant());
+  EXPECT_EQ(call->reason(), Reason::kQueueFull);
+}
+
+// Streams that say nothing, each on a connection of its own.
+class SilentStreams : public ReceivingTest {
+ protected:
+  void Open(int count, Receiving& receiving) {
+    for (int i = 0; i < count; ++i) {
+      const std::string peer = absl::StrCat("silent", i);
+      received_[peer] = 1000;
+      streams_.push_back(std::make_shared<Call>());
+      EXPECT_TRUE(receiving.Enter(streams_.back(), peer, Instant::max()).ok());
+    }
+    receiving.Check(Instant());
+  }
+  int ChecksUntilGivenUp(int stream) {
+    int checks = 0;
+    while (!streams_[stream]->refusal.has_value() && checks < 10000) {
+      receiving_.Check(Instant());
+      ++checks;
+    }
+    return checks;
+  }
+  std::vector<std::shared_ptr<Call>> streams_;
+};
+
+TEST_F(SilentStreams, CostNextToNothing) {
+  Receiving large(
+      {.bytes = 6000 * kMiB},
+      [this](const std::string& p) { return BytesOf(p); }, &time_,
+      [this] { return cpu_time(); });
+  Open(600, large);
+  const Instant::duration before = cpu_time();
+  for (int i = 0; i < 1000; ++i) large.Check(Instant());
+  EXPECT_LE(Seconds(cpu_time() - before),
+            0.006 * 1000 * Seconds(Receiving::kPeriod));
+}
+
+TEST_F(SilentStreams, AFloodOverManyIsNoticedAtOnce) {
+  Open(600, receiving_);
+  for (int i = 0; i < 600; ++i) received_[absl::StrCat("silent", i)] += 200000;
+  receiving_.Check(Instant());
+  EXPECT_GT(GivenUp(streams_), 0);
+}
+
+TEST_F(SilentStreams, AFloodOverOneIsNoticedBeforeItFillsWhatIsFree) {
+  Open(4000, receiving_);
+  const double per_check =
+      Receiving::kBytesPerSecond * Seconds(Receiving::kPeriod);
+  for (int i = 0; i < 4000; i += 79) {
+    received_[absl::StrCat("silent", i)] += 80 * kMiB;
+    EXPECT_LE(ChecksUntilGivenUp(i) * per_check, 75 * kMiB + per_check);
+  }
+}
+
+TEST_F(SilentStreams, AConnectionWithNewCallsIsLookedAtWhenTheyEnter) {
+  Open(600, receiving_);
+  for (int i = 0; i < 100; ++i) {
+    received_["silent7"] += kMiB;
+    receiving_.Check(Instant());
+    const auto call = Enter("silent7");
+    received_["silent7"] += kMiB;
+    ASSERT_TRUE(receiving_.Leave(*call, 0));
+    receiving_.Check(Instant());
+  }
+  EXPECT_TRUE(streams_[7]->refusal.has_value())
+      << "what the stream holds was taken for that of the calls";
+}
+
+// With the thread that checks.
+class ReceivingThread : public ReceivingTest {
+ protected:
+  struct Told : Receiving::Receiver {
+    void GiveUp(const absl::Status&) override { told = true; }
+    std::atomic<bool> told{false};
+  };
+  ReceivingThread() { receiving_.Start(); }
+  ~ReceivingThread() override { receiving_.Stop(); }
+
+  std::shared_ptr<Told> EnterFor(double seconds) {
+    auto call = std::make_shared<Told>();
+    EXPECT_TRUE(
+        receiving_.Enter(call, "a", time_.Now() + FromSeconds(seconds)).ok());
+    return call;
+  }
+  void AdvanceUntil(const std::function<bool()>& condition) {
+    while (!condition()) {
+      time_.Advance(0.01);
+      std::this_thread::yield();
+    }
+  }
+};
+
+TEST_F(ReceivingThread, RestsWhileNobodyWaits) {
+  const auto resting = [this] { return receiving_.load().resting; };
+  for (int i = 0; i < 3; ++i) {
+    AdvanceUntil(resting);
+    const auto call = EnterFor(1000);
+    EXPECT_FALSE(resting());
+    EXPECT_TRUE(receiving_.Leave(*call, 10));
+  }
+}
+
+TEST_F(ReceivingThread, ObeysDeadlines) {
+  for (int i = 0; i < 3; ++i) {
+    const auto call = EnterFor(1);
+    time_.Advance(0.5);
+    EXPECT_FALSE(call->told);
+    AdvanceUntil([&] { return call->told.load(); });
+  }
+}
+
 TEST(Receiving, EveryCallEndsOnceWhoeverComesFirst) {
   constexpr int kThreads = 4, kCalls = 500;
   std::atomic<int64_t> received{0};
@@ -203,7 +340,7 @@ TEST(Receiving, EveryCallEndsOnceWhoeverComesFirst) {
     void GiveUp(const absl::Status&) override { ++given_up; }
     std::atomic<int>& given_up;
   };
-  Receiving receiving(10 * kMiB,
+  Receiving receiving({.bytes = 10 * kMiB},
                       [&](const std::string&) { return received.load(); });
   receiving.Start();
   std::vector<std::thread> threads;
