@@ -219,6 +219,8 @@ absl::StatusOr<std::unique_ptr<Workspace>> Workspace::Create() {
   return workspace;
 }
 
+void Workspace::PinThread() { TileGemm::PinThread(); }
+
 absl::StatusOr<LinearWorkspace*> Workspace::Linear() {
   if (linear_ == nullptr) {
     absl::StatusOr<std::unique_ptr<LinearWorkspace>> made =

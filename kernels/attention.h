@@ -36,12 +36,14 @@ inline constexpr double kBf16ScoreError = 1e-2;
 // an ulp of their format.
 inline constexpr double kEntropyError = 1e-5;
 
-// Scratch and matrix-product primitives of one worker. Make it on the thread
-// that will use it: it pins that thread to one OpenMP thread. Not thread-safe.
+// Scratch and matrix-product primitives, for one thread at a time. Not
+// thread-safe.
 class Workspace {
  public:
-  // INTERNAL when oneDNN is unusable.
+  // Pins the thread. INTERNAL when oneDNN is unusable.
   static absl::StatusOr<std::unique_ptr<Workspace>> Create();
+  // Pins the calling thread (gemm.h), before it uses one of another thread.
+  static void PinThread();
   ~Workspace();
 
   // Builds what problems of these head dimensions need, which their first

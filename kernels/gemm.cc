@@ -151,8 +151,10 @@ struct TileGemm::Impl {
 TileGemm::TileGemm(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 TileGemm::~TileGemm() = default;
 
+void TileGemm::PinThread() { omp_set_num_threads(1); }
+
 absl::StatusOr<std::unique_ptr<TileGemm>> TileGemm::Create() {
-  omp_set_num_threads(1);
+  PinThread();
   try {
     auto impl = std::make_unique<Impl>();
     try {

@@ -37,12 +37,13 @@ int PaddedRows(int64_t rows);
 // Largest of 256, 128, 64 that is <= keys; keys is a positive multiple of 64.
 int TileKeys(int64_t keys);
 
-// Primitives of one worker. Create it on the thread that will use it: that
-// thread is pinned to one OpenMP thread, without which every call is 60 to 600
-// times slower. Not thread-safe.
+// Primitives for one thread at a time. Not thread-safe.
 class TileGemm {
  public:
-  // INTERNAL when oneDNN is unusable.
+  // Pins the calling thread to one OpenMP thread, without which every call is
+  // 60 to 600 times slower.
+  static void PinThread();
+  // Pins the thread. INTERNAL when oneDNN is unusable.
   static absl::StatusOr<std::unique_ptr<TileGemm>> Create();
   ~TileGemm();
 

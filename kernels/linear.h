@@ -53,8 +53,8 @@ class LinearProgress {
   std::unique_ptr<State> state_;
 };
 
-// Scratch and products of one worker; make it on the thread that will use it
-// (gemm.h). Not thread-safe.
+// Scratch and products, for one pinned thread at a time (gemm.h). Not
+// thread-safe.
 class LinearWorkspace {
  public:
   // INTERNAL when oneDNN is unusable.

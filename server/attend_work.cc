@@ -195,7 +195,8 @@ void AttendWork::Submit() {
   // Even a problem without units has rows to fill.
   const int64_t count = std::max<int64_t>(1, units());
   context_.executor.Submit(computation_, count, arrival_.deadline,
-                           PlaceFor(predicted_seconds_, count));
+                           PlaceFor(predicted_seconds_, count),
+                           RunOn::kCallerIfSmall);
 }
 
 int64_t AttendWork::units() const {

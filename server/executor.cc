@@ -15,14 +15,15 @@ constexpr Instant kIdle{};
 
 Executor::Executor(const Options& options)
     : time_(options.time != nullptr ? *options.time : steady_),
-      busy_since_(options.workers, kIdle) {}
+      small_seconds_(options.small_seconds),
+      slots_(options.workers) {}
 
 absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     const Options& options) {
   std::unique_ptr<Executor> executor(new Executor(options));
   Executor& self = *executor;
-  // A workspace belongs to the thread that makes it, so each worker makes its
-  // own and reports before it starts to work.
+  // Each worker makes a workspace, which pins its thread, and reports before it
+  // starts to work.
   absl::Status failure;
   int reports = 0;
   std::condition_variable reported;
@@ -30,21 +31,21 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
     self.threads_.emplace_back(
         [&self, &options, &failure, &reports, &reported, worker] {
           pthread_setname_np(pthread_self(), "attnd-worker");
-          std::unique_ptr<Workspace> workspace;
           absl::Status status = Guarded([&]() -> absl::Status {
             if (!options.workspace) return absl::OkStatus();
             auto made = options.workspace();
-            if (made.ok()) workspace = *std::move(made);
+            if (made.ok()) self.slots_[worker].workspace = *std::move(made);
             return made.status();
           });
           {
             std::lock_guard lock(self.mutex_);
             if (!status.ok()) failure = status;
+            self.free_slots_.push_back(worker);
             ++reports;
             reported.notify_one();
           }
           // The captured references are dead from here on.
-          if (status.ok()) self.Work(worker, workspace.get());
+          if (status.ok()) self.Work();
         });
   }
   self.threads_.emplace_back([&self] {
@@ -62,7 +63,7 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(
 Executor::~Executor() { Stop(); }
 
 void Executor::Submit(Job& job, int64_t units, Instant deadline,
-                      const Place& place) {
+                      const Place& place, RunOn run_on) {
   Lock lock(mutex_);
   static_cast<Schedulable&>(job).place_ = place;
   static_cast<Schedulable&>(job).deadline_ = deadline;
@@ -75,10 +76,28 @@ void Executor::Submit(Job& job, int64_t units, Instant deadline,
     return Abort(lock, job, absl::UnavailableError("the server is stopping"));
   }
   if (!job.result_.status.ok()) return FinishIfDone(lock, job);
+  const bool here = RunsHere(job, run_on);
   ready_.Add(job);
   unexpired_.Add(job);
   if (deadline < timer_wakes_) wake_timer_.notify_one();
-  wake_worker_.notify_one();
+  if (here) return RunHere(lock);
+  // Whoever frees a slot looks for work.
+  if (!free_slots_.empty()) wake_worker_.notify_one();
+}
+
+bool Executor::RunsHere(const Job& job, RunOn run_on) const {
+  return run_on == RunOn::kCallerIfSmall && job.units_ == 1 &&
+         job.place().seconds_per_unit <= small_seconds_ && ready_.empty() &&
+         !free_slots_.empty();
+}
+
+// Called with the lock, the job being the only one that is ready.
+void Executor::RunHere(Lock& lock) {
+  ++lent_;
+  Workspace::PinThread();
+  RunNextUnit(lock);
+  --lent_;
+  if (stopping_) idle_.notify_all();
 }
 
 void Executor::Cancel(Job& job) {
@@ -124,12 +143,14 @@ void Executor::FinishIfDone(Lock& lock, Job& job) {
   if (waiting_ + running_ + ending_ == 0) idle_.notify_all();
 }
 
-void Executor::Work(int worker, Workspace* workspace) {
+void Executor::Work() {
   Lock lock(mutex_);
   while (true) {
-    wake_worker_.wait(lock, [&] { return stopping_ || !ready_.empty(); });
+    wake_worker_.wait(lock, [&] {
+      return stopping_ || (!ready_.empty() && !free_slots_.empty());
+    });
     if (ready_.empty()) return;
-    RunNextUnit(lock, worker, workspace);
+    RunNextUnit(lock);
   }
 }
 
@@ -142,17 +163,21 @@ void Executor::Claimed(Job& job, Instant now) {
   ++running_;
 }
 
-void Executor::RunNextUnit(Lock& lock, int worker, Workspace* workspace) {
+// Takes a free slot for it.
+void Executor::RunNextUnit(Lock& lock) {
+  const int taken = free_slots_.back();
+  free_slots_.pop_back();
+  Slot& slot = slots_[taken];
   Job& job = static_cast<Job&>(*ready_.top());
   const int64_t unit = job.next_unit_++;
   ++job.units_running_;
   const double predicted = job.place().seconds_per_unit;
   ready_.Charge(job, predicted);
-  const Instant start = busy_since_[worker] = time_.Now();
+  const Instant start = slot.busy_since = time_.Now();
   if (unit == 0) Claimed(job, start);
   // While Start runs nobody else may claim a unit.
   if (unit == 0 || job.next_unit_ == job.units_) ready_.Remove(job);
-  if (!ready_.empty()) wake_worker_.notify_one();
+  if (!ready_.empty() && !free_slots_.empty()) wake_worker_.notify_one();
   lock.unlock();
 
   absl::Status status;
@@ -164,11 +189,14 @@ void Executor::RunNextUnit(Lock& lock, int worker, Workspace* workspace) {
       wake_worker_.notify_one();
     }
   }
-  if (status.ok()) status = RunUnlocked(job, unit, workspace);
+  if (status.ok()) status = RunUnlocked(job, unit, slot.workspace.get());
 
   lock.lock();
   const double took = Seconds(time_.Now() - start);
-  busy_since_[worker] = kIdle;
+  slot.busy_since = kIdle;
+  free_slots_.push_back(taken);
+  // This thread may be a caller's, or busy with the end of the job.
+  if (!ready_.empty()) wake_worker_.notify_one();
   busy_seconds_ += took;
   job.result_.work_seconds += took;
   ready_.Charge(job, took - predicted);
@@ -235,6 +263,8 @@ void Executor::Stop() {
   for (std::thread& thread : threads_) {
     if (thread.joinable()) thread.join();
   }
+  Lock lock(mutex_);
+  idle_.wait(lock, [&] { return lent_ == 0; });
 }
 
 ExecutorLoad Executor::load() const {
@@ -244,10 +274,10 @@ ExecutorLoad Executor::load() const {
                        .busy_workers = 0,
                        .busy_seconds = busy_seconds_};
   const Instant now = time_.Now();
-  for (const Instant since : busy_since_) {
-    if (since == kIdle) continue;
+  for (const Slot& slot : slots_) {
+    if (slot.busy_since == kIdle) continue;
     ++load.busy_workers;
-    load.busy_seconds += Seconds(now - since);
+    load.busy_seconds += Seconds(now - slot.busy_since);
   }
   return load;
 }

@@ -72,13 +72,24 @@ struct ExecutorLoad {
   double busy_seconds = 0;  // of all workers since the start
 };
 
+// Which thread runs a job.
+enum class RunOn {
+  kWorkers,
+  // The one that submits it, where a worker is idle, nothing waits, and the job
+  // is one unit that is predicted to take no longer than a hand-over: instead
+  // of that worker, so that no more units run at a time than there are workers.
+  kCallerIfSmall
+};
+
 // Thread-safe.
 class Executor {
  public:
   struct Options {
     int workers = 1;
-    // Called on every worker's own thread; empty = jobs get no workspace.
+    // Called once per worker; empty = jobs get no workspace.
     std::function<absl::StatusOr<std::unique_ptr<Workspace>>()> workspace = {};
+    // What RunOn::kCallerIfSmall takes for small; 0 = nothing.
+    double small_seconds = 0;
     // Borrowed; null = the steady clock.
     TimeSource* time = nullptr;
   };
@@ -93,7 +104,7 @@ class Executor {
   // borrowed until Done, which may be called from within. What Run does not
   // finish by `deadline` ends with DEADLINE_EXCEEDED.
   void Submit(Job& job, int64_t units, Instant deadline,
-              const Place& place = {});
+              const Place& place = {}, RunOn run_on = RunOn::kWorkers);
 
   // Ends the job with CANCELLED as soon as no unit of it runs; Done may be
   // called from within. Before Submit: it will end at once. After Done: no
@@ -112,8 +123,10 @@ class Executor {
   explicit Executor(const Options& options);
 
   using Lock = std::unique_lock<std::mutex>;
-  void Work(int worker, Workspace* workspace);
-  void RunNextUnit(Lock& lock, int worker, Workspace* workspace);
+  void Work();
+  bool RunsHere(const Job& job, RunOn run_on) const;
+  void RunHere(Lock& lock);
+  void RunNextUnit(Lock& lock);
   absl::Status RunUnlocked(Job& job, int64_t unit, Workspace* workspace);
   void Claimed(Job& job, Instant now);
   void Abort(Lock& lock, Job& job, const absl::Status& status);
@@ -122,6 +135,7 @@ class Executor {
 
   SteadyTimeSource steady_;
   TimeSource& time_;
+  const double small_seconds_;
 
   mutable std::mutex mutex_;  // guards all below but the threads
   std::condition_variable wake_worker_, wake_timer_, idle_;
@@ -134,8 +148,15 @@ class Executor {
   uint64_t next_number_ = 0;
   int64_t waiting_ = 0, running_ = 0, ending_ = 0;
   double busy_seconds_ = 0;
-  // Per worker: since when it runs a unit; the epoch = it runs none.
-  std::vector<Instant> busy_since_;
+  // What it takes to run a unit: as many as workers, which take whichever is
+  // free, or lend it to a caller.
+  struct Slot {
+    std::unique_ptr<Workspace> workspace;
+    Instant busy_since;  // the epoch = it is free
+  };
+  std::vector<Slot> slots_;
+  std::vector<int> free_slots_;
+  int lent_ = 0;
 
   std::vector<std::thread> threads_;
 };

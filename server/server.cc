@@ -67,6 +67,12 @@ RunUnitFunction RunUnitOf(const ServerOptions& options) {
   return options.pace > 1 ? Paced(std::move(run), options.pace) : run;
 }
 
+// What gRPC's own threads may compute themselves: about what it takes to hand a
+// request to a worker. Nothing that may wait.
+double SmallSecondsOf(const ServerOptions& options) {
+  return options.run_unit || options.pace > 1 ? 0 : 50e-6;
+}
+
 }  // namespace
 
 // In the order of construction; destroyed in the reverse one, so that calls and
@@ -77,6 +83,7 @@ struct Server::Parts {
       : config(first->config),
         machine(m),
         run_unit(RunUnitOf(options)),
+        small_seconds(SmallSecondsOf(options)),
         log(config.effective.log()),
         settings(first),
         costs(measured),
@@ -103,6 +110,7 @@ struct Server::Parts {
   const Config config;
   const Machine machine;
   const RunUnitFunction run_unit;
+  const double small_seconds;
   Log log;
   CurrentSettings settings;
   CostPredictor costs;
@@ -129,6 +137,7 @@ struct Server::Parts {
 absl::Status Server::Parts::StartExecutor() {
   auto started = Executor::Create({.workers = config.effective.workers(),
                                    .workspace = Workspace::Create,
+                                   .small_seconds = small_seconds,
                                    .time = nullptr});
   if (!started.ok()) return started.status();
   executor = *std::move(started);

@@ -14,6 +14,7 @@
 #include "server/admission.h"
 #include "server/config.h"
 #include "server/cost_predictor.h"
+#include "server/executor.h"
 #include "server/service_context.h"
 #include "server/settings.h"
 #include "server/stream_flow.h"
@@ -62,6 +63,50 @@ TEST(AdmissionThreads, GiveBackEverything) {
   EXPECT_EQ(load.remaining_seconds, 0);
   admission->Close();
   EXPECT_FALSE(admission->Reserve(1).ok());
+}
+
+// Jobs of one unit from many threads, half of which run on their callers; never
+// more at a time than there are workers.
+TEST(ExecutorThreads, CallersTakeThePlaceOfWorkers) {
+  static constexpr int kWorkers = 2, kJobs = 1000;
+  struct Counts {
+    std::atomic<int> running{0}, runs{0}, dones{0}, cancelled{0};
+  } counts;
+  struct SmallJob : Job {
+    explicit SmallJob(Counts& c) : counts(c) {}
+    absl::Status Run(int64_t, Workspace*, const std::atomic<bool>&) override {
+      EXPECT_LE(++counts.running, kWorkers);
+      ++counts.runs;
+      --counts.running;
+      return absl::OkStatus();
+    }
+    void Done(const JobResult& result) override {
+      counts.cancelled += !result.status.ok();
+      ++counts.dones;
+    }
+    Counts& counts;
+  };
+  auto executor = *Executor::Create(
+      {.workers = kWorkers, .small_seconds = 50e-6, .time = nullptr});
+  std::vector<std::unique_ptr<SmallJob>> jobs[kThreads];
+  OnThreads([&](int thread) {
+    for (int i = 0; i < kJobs; ++i) {
+      SmallJob& job =
+          *jobs[thread].emplace_back(std::make_unique<SmallJob>(counts));
+      executor->Submit(
+          job, 1, std::chrono::steady_clock::now() + FromSeconds(1000),
+          {.tenant = thread % 2, .seconds_per_unit = 10e-6 * (i % 10)},
+          i % 2 == 0 ? RunOn::kCallerIfSmall : RunOn::kWorkers);
+      if (i % 7 == 0) executor->Cancel(job);
+    }
+  });
+  EXPECT_TRUE(
+      executor->WaitIdle(std::chrono::steady_clock::now() + FromSeconds(60)));
+  executor->Stop();
+  EXPECT_EQ(counts.dones, kThreads * kJobs);
+  EXPECT_LE(counts.runs, kThreads * kJobs);
+  EXPECT_GE(counts.runs + counts.cancelled, kThreads * kJobs);
+  EXPECT_EQ(executor->load().busy_workers, 0);
 }
 
 TEST(ReloadThreads, WhoBeganKeepsItsSettings) {
