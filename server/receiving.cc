@@ -80,6 +80,7 @@ absl::Status Receiving::Enter(std::shared_ptr<Receiver> receiver,
   const auto place = all.insert(all.end(), std::move(receiver));
   (*place)->place_ = place;
   ++receivers_;
+  Count(connection);
   if (std::exchange(resting_, false)) wake_.notify_one();
   return absl::OkStatus();
 }
@@ -103,6 +104,10 @@ std::shared_ptr<Receiving::Receiver> Receiving::Remove(Connection& connection,
   --receivers_;
   std::shared_ptr<Receiver> removed = std::move(*receiver.place_);
   connection.receivers.erase(receiver.place_);
+  if (connection.receivers.empty() && !std::exchange(connection.left, true)) {
+    left_.push_back(receiver.peer_);
+  }
+  Count(connection);
   return removed;
 }
 
@@ -122,13 +127,15 @@ void Receiving::Check(Instant now) {
   {
     std::lock_guard lock(mutex_);
     ++check_;
-    std::erase_if(connections_, [](const auto& each) {
-      return each.second.receivers.empty();
-    });
+    for (const std::string& peer : std::exchange(left_, {})) {
+      const auto it = connections_.find(peer);
+      it->second.left = false;
+      if (it->second.receivers.empty()) connections_.erase(it);
+    }
     LookAround();
     if (now >= earliest_) TakeLate(now, given_up);
     TakeExcess(given_up);
-    bytes_ = Held();
+    bytes_ = held_;
   }
   for (const GivenUp& each : given_up) each.receiver->GiveUp(each.refusal);
 }
@@ -136,6 +143,13 @@ void Receiving::Check(Instant now) {
 void Receiving::Look(const std::string& peer, Connection& connection) {
   connection.received = bytes_of_(peer).value_or(connection.received);
   connection.check = check_;
+  Count(connection);
+}
+
+void Receiving::Count(Connection& connection) {
+  const int64_t now = connection.receivers.empty() ? 0 : connection.held();
+  held_ += now - connection.counted;
+  connection.counted = now;
 }
 
 size_t Receiving::LooksDue() const {
@@ -194,30 +208,22 @@ void Receiving::TakeIf(absl::FunctionRef<bool(const Receiver&)> condition,
 }
 
 void Receiving::TakeExcess(std::vector<GivenUp>& given_up) {
-  int64_t sum = Held();
+  int64_t sum = held_;
   if (sum <= most_) return;
   std::vector<Connection*> most;
   for (auto& [peer, connection] : connections_) most.push_back(&connection);
-  std::sort(most.begin(), most.end(),
-            [](const auto* a, const auto* b) { return a->held() > b->held(); });
+  std::sort(most.begin(), most.end(), [](const auto* a, const auto* b) {
+    return a->counted > b->counted;
+  });
   for (Connection* connection : most) {
     if (sum <= most_ / 2) return;
-    const absl::Status refusal = RefuseExcess(connection->held(), limit_);
-    sum -= connection->held();
+    const absl::Status refusal = RefuseExcess(connection->counted, limit_);
+    sum -= connection->counted;
     while (!connection->receivers.empty()) {
       given_up.push_back(
           {Remove(*connection, *connection->receivers.back(), 0), refusal});
     }
   }
-}
-
-int64_t Receiving::Held() const {
-  int64_t sum = 0;
-  for (const auto& [peer, connection] : connections_) {
-    // Without receivers it is done with what it holds.
-    if (!connection.receivers.empty()) sum += connection.held();
-  }
-  return sum;
 }
 
 void Receiving::Start() {

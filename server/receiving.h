@@ -120,6 +120,8 @@ class Receiving {
     int64_t check = 0;     // whose turn was the last look
     int64_t settled = 0;   // of that: before the first receiver, or let go of
     std::list<std::shared_ptr<Receiver>> receivers;  // youngest last
+    int64_t counted = 0;                             // of it in held_
+    bool left = false;                               // in left_
     int64_t held() const { return std::max<int64_t>(0, received - settled); }
     int64_t Share(const Receiver& receiver) const;
   };
@@ -138,7 +140,7 @@ class Receiving {
   void TakeIf(absl::FunctionRef<bool(const Receiver&)> condition,
               const absl::Status& refusal, std::vector<GivenUp>& given_up);
   void TakeExcess(std::vector<GivenUp>& given_up);
-  int64_t Held() const;
+  void Count(Connection& connection);
 
   const int64_t limit_, most_;
   const BytesOf bytes_of_;
@@ -149,7 +151,11 @@ class Receiving {
   mutable std::mutex mutex_;  // guards all below but the thread
   // With receivers, or left by the last one since the last check.
   Connections connections_;
+  std::vector<std::string> left_;  // peers of those left
   int64_t receivers_ = 0;
+  // Of connections with receivers: without, one is done with what it holds.
+  // Kept up to date, because a walk over silent connections costs too much.
+  int64_t held_ = 0;
   int64_t bytes_ = 0;
   int64_t check_ = 0;                  // number of the last check
   std::string last_looked_;            // peer of the connection
