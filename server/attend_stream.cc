@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "attnd/v1/attention.pb.h"
+#include "google/protobuf/arena.h"
 #include "server/guarded.h"
 #include "server/status.h"
 #include "server/stream_reply.h"
@@ -73,7 +74,10 @@ void AttendStream::OnReadDone(bool ok) {
   if (!ok) return flow_->ReadEnded();
   auto request = std::make_shared<Request>(*this);
   const absl::Status parsed = Guarded([&] {
-    v1::AttendStreamRequest message;
+    // In the same arena, or the swap would copy.
+    auto& message =
+        *google::protobuf::Arena::CreateMessage<v1::AttendStreamRequest>(
+            &request->work().arena());
     if (ParseMessage(message_, message)) {
       request->work().request().Swap(message.mutable_request());
       return absl::OkStatus();

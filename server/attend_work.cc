@@ -82,7 +82,11 @@ AttendWork::AttendWork(const ServiceContext& context, const Arrival& arrival,
     : context_(context),
       arrival_(arrival),
       settings_(*arrival_.settings),
-      owner_(owner) {}
+      owner_(owner),
+      arena_(arena_start_, sizeof(arena_start_)),
+      request_(
+          *google::protobuf::Arena::CreateMessage<v1::AttendRequest>(&arena_)) {
+}
 
 void AttendWork::Begin(int64_t message_bytes) {
   message_bytes_ = message_bytes;

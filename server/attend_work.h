@@ -11,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "attnd/v1/attention.pb.h"
+#include "google/protobuf/arena.h"
 #include "server/admission.h"
 #include "server/decode.h"
 #include "server/executor.h"
@@ -65,6 +66,7 @@ class AttendWork {
 
   // Where to put the request; complete before Begin, not changed after.
   v1::AttendRequest& request() { return request_; }
+  google::protobuf::Arena& arena() { return arena_; }  // that it lies in
   Instant deadline() const { return arrival_.deadline; }
   // `message_bytes` is what the request came in. Ended may be called from
   // within.
@@ -118,7 +120,11 @@ class AttendWork {
   const Settings& settings_;
   Owner& owner_;
 
-  v1::AttendRequest request_;
+  // The request but its larger bytes, in place: a small one allocates next to
+  // nothing.
+  alignas(8) char arena_start_[1536];
+  google::protobuf::Arena arena_;
+  v1::AttendRequest& request_;
   int64_t message_bytes_ = 0;
   DecodedRequest decoded_;
   // One of the two, by kind.

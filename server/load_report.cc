@@ -34,31 +34,34 @@ void LoadReport::Refresh(Instant now) {
   since_ = now;
   busy_seconds_ = load.busy_seconds;
   calls_ = errors_ = 0;
+  period_report_.clear();
+  google::protobuf::io::StringOutputStream stream(&period_report_);
+  google::protobuf::io::CodedOutputStream out(&stream);
+  WireFormatLite::WriteDouble(kCallsPerSecond, calls_per_second_, &out);
+  WireFormatLite::WriteDouble(kErrorsPerSecond, errors_per_second_, &out);
+  WireFormatLite::WriteDouble(kApplicationUtilization, utilization_, &out);
 }
 
 std::string LoadReport::CallEnded(bool ok, double worker_seconds, Instant now) {
-  constexpr char kCostName[] = "worker_seconds";
   std::string report;
-  google::protobuf::io::StringOutputStream stream(&report);
-  google::protobuf::io::CodedOutputStream out(&stream);
   {
     std::lock_guard lock(mutex_);
     ++calls_;
     errors_ += !ok;
     Refresh(now);
-    WireFormatLite::WriteDouble(kCallsPerSecond, calls_per_second_, &out);
-    WireFormatLite::WriteDouble(kErrorsPerSecond, errors_per_second_, &out);
-    WireFormatLite::WriteDouble(kApplicationUtilization, utilization_, &out);
+    report.reserve(period_report_.size() + 32);
+    report += period_report_;
   }
+  google::protobuf::io::StringOutputStream stream(&report);
+  google::protobuf::io::CodedOutputStream out(&stream);
   // An entry of a map is a message {key = 1, value = 2}.
-  std::string entry;
-  {
-    google::protobuf::io::StringOutputStream entry_stream(&entry);
-    google::protobuf::io::CodedOutputStream entry_out(&entry_stream);
-    WireFormatLite::WriteString(1, kCostName, &entry_out);
-    WireFormatLite::WriteDouble(2, worker_seconds, &entry_out);
-  }
-  WireFormatLite::WriteBytes(kRequestCost, entry, &out);
+  constexpr char kCostName[] = "worker_seconds";
+  constexpr int kEntryBytes = 2 + sizeof(kCostName) - 1 + 1 + 8;
+  WireFormatLite::WriteTag(kRequestCost,
+                           WireFormatLite::WIRETYPE_LENGTH_DELIMITED, &out);
+  out.WriteVarint32(kEntryBytes);
+  WireFormatLite::WriteString(1, kCostName, &out);
+  WireFormatLite::WriteDouble(2, worker_seconds, &out);
   out.Trim();
   return report;
 }

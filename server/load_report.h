@@ -36,6 +36,7 @@ class LoadReport {
   double busy_seconds_ = 0;         // when the period began
   int64_t calls_ = 0, errors_ = 0;  // in the period
   double utilization_ = 0, calls_per_second_ = 0, errors_per_second_ = 0;
+  std::string period_report_;  // the part that is the same for all calls
 };
 
 }  // namespace attnd::server

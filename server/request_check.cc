@@ -48,8 +48,7 @@ class Checker {
   void CheckRowTensor(const v1::Tensor& tensor, const std::string& field,
                       int64_t heads, int64_t rows, bool channels);
   void CheckRowTensors();
-  void Expect(bool ok, const std::string& field,
-              absl::string_view description) {
+  void Expect(bool ok, absl::string_view field, absl::string_view description) {
     if (!ok) violations_.Add(field, description);
   }
 
@@ -84,19 +83,21 @@ void Checker::CheckLimits(const Extents& extents, const std::string& field) {
 
 void Checker::CheckBytes(const v1::Tensor& tensor, const std::string& field) {
   const auto bytes = wire::TensorBytes(tensor.dtype(), ToSpan(tensor.shape()));
-  const std::string what =
-      absl::StrCat(wire::DTypeText(tensor.dtype()), " ",
-                   wire::ShapeText(ToSpan(tensor.shape())));
+  const auto what = [&] {
+    return absl::StrCat(wire::DTypeText(tensor.dtype()), " ",
+                        wire::ShapeText(ToSpan(tensor.shape())));
+  };
   if (!bytes) {
-    violations_.Add(field + ".shape",
-                    absl::StrCat(what, " has more bytes than can be counted"));
+    violations_.Add(
+        field + ".shape",
+        absl::StrCat(what(), " has more bytes than can be counted"));
   } else if (payload_ == Payload::kAbsent) {
     Expect(tensor.data().empty(), field + ".data",
            "expected empty: an estimate needs shapes alone");
   } else if (*bytes != static_cast<int64_t>(tensor.data().size())) {
     violations_.Add(field + ".data",
                     absl::StrCat(tensor.data().size(), " bytes, expected ",
-                                 *bytes, " (", what, ")"));
+                                 *bytes, " (", what(), ")"));
   }
 }
 
@@ -115,8 +116,11 @@ std::optional<Extents> Checker::CheckTensor(bool present,
                                  "DTYPE_F16"));
     known = false;
   }
-  Expect(v1::Layout_IsValid(tensor.layout()), field + ".layout",
-         absl::StrCat("unknown value ", static_cast<int>(tensor.layout())));
+  if (!v1::Layout_IsValid(tensor.layout())) {
+    violations_.Add(
+        field + ".layout",
+        absl::StrCat("unknown value ", static_cast<int>(tensor.layout())));
+  }
   if (tensor.shape_size() != 4) {
     violations_.Add(field + ".shape",
                     absl::StrCat(tensor.shape_size(), " axes, expected 4"));
@@ -218,9 +222,11 @@ void Checker::CheckRowTensors() {
 }
 
 RequestSizes Checker::Check() {
-  Expect(request_.request_id().size() <= kMaxRequestIdBytes, "request_id",
-         absl::StrCat(request_.request_id().size(), " bytes, expected at most ",
-                      kMaxRequestIdBytes));
+  if (request_.request_id().size() > kMaxRequestIdBytes) {
+    violations_.Add("request_id", absl::StrCat(request_.request_id().size(),
+                                               " bytes, expected at most ",
+                                               kMaxRequestIdBytes));
+  }
   const auto query =
       CheckTensor(request_.has_query(), request_.query(), "query");
   const auto key = CheckTensor(request_.has_key(), request_.key(), "key");
@@ -232,9 +238,11 @@ RequestSizes Checker::Check() {
     if (request_.has_bias()) CheckBias();
     CheckRowTensors();
   }
-  Expect(
-      v1::TwoSidedRule_IsValid(request_.two_sided()), "two_sided",
-      absl::StrCat("unknown value ", static_cast<int>(request_.two_sided())));
+  if (!v1::TwoSidedRule_IsValid(request_.two_sided())) {
+    violations_.Add(
+        "two_sided",
+        absl::StrCat("unknown value ", static_cast<int>(request_.two_sided())));
+  }
   Expect(!request_.has_scale() || std::isfinite(request_.scale()), "scale",
          "expected finite");
   return sizes_;

@@ -143,6 +143,7 @@ void AttachDetail(absl::string_view name,
 }
 
 std::optional<Reason> ReasonOf(const absl::Status& status) {
+  if (status.ok()) return std::nullopt;
   rpc::v1::ErrorInfo info;
   if (!GetDetail(status, "ErrorInfo", info)) return std::nullopt;
   for (Reason reason : kAllReasons) {
