@@ -46,6 +46,14 @@ class ConnectionsTest : public ServiceTest {
     }
     return stream;
   }
+  // Whether so many calls of Attend are known: from then on what arrives for
+  // them is counted.
+  bool AttendsStart(double calls) const {
+    return EventuallyMetric(
+        "grpc_server_started_total{grpc_method=\"Attend\",grpc_service="
+        "\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
+        calls);
+  }
   static void PumpUntilEnded(RawConnection& connection, int streams) {
     while (connection.ended() < streams && connection.Pump()) {
     }
@@ -170,13 +178,14 @@ TEST_F(ConnectionsTest, TheGreatestMessageArrivesHoweverSmallTheLimitIs) {
   ASSERT_LE(size, 4 << 20);
   RawConnection slow(server_->addresses()[0]);
   const int call = slow.BeginAttend(static_cast<int64_t>(size));
+  while (slow.unsent() > 0) ASSERT_TRUE(slow.Pump());
+  ASSERT_TRUE(AttendsStart(1));
   size_t sent = 0;
   while (sent + 1 < size && slow.Pump()) {
     const size_t now = std::min<size_t>(1 << 16, size - 1 - sent);
     sent += slow.Send(call, message.substr(sent, now));
   }
   while (slow.unsent() > 0) ASSERT_TRUE(slow.Pump());
-  // Without what came with the headers.
   EXPECT_TRUE(Eventually([&] {
     return Metric("attnd_receive_bytes") >= static_cast<double>(size) / 2;
   }));
@@ -190,10 +199,7 @@ TEST_F(ConnectionsTest, DrainingDoesNotWaitForHalfAMessage) {
   Start("drain: {delay_seconds: 0, grace_seconds: 1000}\n");
   RawConnection waiter(server_->addresses()[0]);
   SendPart(waiter, 60000, 30000);
-  EXPECT_TRUE(EventuallyMetric(
-      "grpc_server_started_total{grpc_method=\"Attend\",grpc_service="
-      "\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
-      1));
+  EXPECT_TRUE(AttendsStart(1));
   server_->Drain();
   PumpUntilEnded(waiter, 1);
 }

@@ -163,6 +163,11 @@ TEST_F(StreamTest, DrainAnswersWhatIsInFlightAndEndsTheStream) {
   auto stream = client_->AttendStream();
   ASSERT_TRUE(stream->Send(Message("first")));
   ASSERT_TRUE(EventuallyMetric("attnd_requests_running", 1));
+  // gRPC closes a connection with its last call, and a client that writes to it
+  // at that moment does not read any more: another call keeps it open.
+  auto other = std::async(std::launch::async,
+                          [&] { return client_->Attend(MakeRequest({})); });
+  ASSERT_TRUE(EventuallyMetric("attnd_requests_waiting", 1));
   auto drained = std::async(std::launch::async, [&] { server_->Drain(); });
   ASSERT_TRUE(EventuallyMetric("attnd_drain_state", 2));
   work_.Release(1);
@@ -172,8 +177,10 @@ TEST_F(StreamTest, DrainAnswersWhatIsInFlightAndEndsTheStream) {
   EXPECT_FALSE(stream->Receive(response));
   const CallEnd end = stream->Finish();
   EXPECT_EQ(end.code, kUnavailable);
-  EXPECT_EQ(end.Reason(), "DRAINING");
+  EXPECT_EQ(end.Reason(), "DRAINING") << end.message;
   EXPECT_TRUE(end.Retryable());
+  work_.Release(1);
+  EXPECT_TRUE(other.get().ok());
   EXPECT_EQ(drained.wait_for(std::chrono::seconds(20)),
             std::future_status::ready);
 }
