@@ -15,6 +15,22 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// x = n ln2 + r, |r| <= ln2 / 2: returns r, 2^n in `power`. n from -126 to 127;
+// beyond, anything.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ReduceByLn2(D d, V x, V* power) {
+  const hn::RebindToUnsigned<D> du;
+  // The sum has n + 127 in its lowest bits.
+  const V kMagic = hn::Set(d, 1.5f * (1 << 23) + 127);
+  const V sum = hn::MulAdd(x, hn::Set(d, 1.44269504089f), kMagic);
+  const V n = hn::Sub(sum, kMagic);
+  *power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum)));
+  // In two parts, of which n times the first, 9 bits, is exact: there may be no
+  // fused multiply-add, and DecayExp wants the second.
+  const V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
+  return hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
+}
+
 // exp(x), |relative error| <= kExpRelativeError (softmax.h) for x in
 // [-87.3, 5.5], exactly 0 below, NaN for NaN.
 template <class D, class V = hn::Vec<D>>
@@ -48,45 +64,37 @@ HWY_INLINE V Exp(D d, V x) {
   V p = hn::MulAdd(hn::Set(d, 0.16669738f), r, hn::Set(d, 0.50006559f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  // Not r * power + power: the product may be subnormal.
+  // Not (p r) power + power: that product may be subnormal.
   return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
 }
 
 #else
 
-// Degree 5 on [-ln2/2, ln2/2] after x = n ln2 + r.
-template <class D, class V>
-HWY_INLINE V Exp(D d, V x) {
-  const V kLog2e = hn::Set(d, 1.44269504089f);
-#if HWY_TARGET <= HWY_AVX3
-  // vmaxps keeps its second operand when either is NaN; -inf would give NaN in
-  // the reduction. 2^-159 is below every subnormal, so scalef returns 0.
-  x = hn::Max(hn::Set(d, -110.0f), x);
-  const V n = hn::Round(hn::Mul(x, kLog2e));
-  const V r = hn::NegMulAdd(n, hn::Set(d, 0.693147180560f), x);
-#else
-  // The sum has n + 127 in its lowest bits.
-  const V kMagic = hn::Set(d, 1.5f * (1 << 23) + 127);
-  const auto flushed = hn::Lt(x, hn::Set(d, -87.3f));
-  const V sum = hn::MulAdd(x, kLog2e, kMagic);
-  const V n = hn::Sub(sum, kMagic);
-  // In two parts, of which n times the first is exact: there may be no fused
-  // multiply-add.
-  V r = hn::NegMulAdd(n, hn::Set(d, 0.693359375f), x);
-  r = hn::NegMulAdd(n, hn::Set(d, -2.12194440e-4f), r);
-#endif
-  // Relative minimax fit with the first two coefficients held at 1: 1.1e-7.
+// e^r on [-ln2/2, ln2/2]: relative minimax fit of degree 5 with the first two
+// coefficients held at 1, 1.1e-7.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpOfRest(D d, V r) {
   V p = hn::MulAdd(hn::Set(d, 0.00831252f), r, hn::Set(d, 0.04189011f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.16667114f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.49999232f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
+  return hn::MulAdd(p, r, hn::Set(d, 1.0f));
+}
+
+template <class D, class V>
+HWY_INLINE V Exp(D d, V x) {
 #if HWY_TARGET <= HWY_AVX3
-  return V{_mm512_scalef_ps(p.raw, n.raw)};
+  // vmaxps keeps its second operand when either is NaN; -inf would give NaN in
+  // the reduction. 2^-159 is below every subnormal, so scalef returns 0.
+  x = hn::Max(hn::Set(d, -110.0f), x);
+  const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504089f)));
+  const V r = hn::NegMulAdd(n, hn::Set(d, 0.693147180560f), x);
+  return V{_mm512_scalef_ps(ExpOfRest(d, r).raw, n.raw)};
 #else
-  const hn::RebindToUnsigned<D> du;
-  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum)));
-  return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
+  V power;
+  const V r = ReduceByLn2(d, x, &power);
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)),
+                            hn::Mul(ExpOfRest(d, r), power));
 #endif
 }
 
@@ -97,27 +105,19 @@ HWY_INLINE V Exp(D d, V x) {
 // a logit: also the rounding of the product is made up for.
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V DecayExp(D d, V rate, V lag) {
-  const hn::RebindToUnsigned<D> du;
-  const V kMagic = hn::Set(d, 1.5f * (1 << 23) + 127);
-  const V kLn2 = hn::Set(d, 0.693359375f);  // 9 bits: n kLn2 is exact
-  const V kLn2Rest = hn::Set(d, -2.12194440e-4f);
   const V x = hn::Neg(hn::Mul(rate, lag));
-  const auto flushed = hn::Lt(x, hn::Set(d, -87.3f));
-  const V sum = hn::MulAdd(x, hn::Set(d, 1.44269504089f), kMagic);
-  const V n = hn::Sub(sum, kMagic);
-  V r = hn::NegMulAdd(n, kLn2, x);
-  r = hn::NegMulAdd(n, kLn2Rest, r);
+  V power;
+  V r = ReduceByLn2(d, x, &power);
   // What the product lost to rounding; not a number only where the rest is 0.
   r = hn::Sub(r, hn::MulAdd(rate, lag, x));
-  // Relative minimax fit with the first two coefficients held at 1: 3e-09.
+  // Relative minimax fit with the first two coefficients held at 1: 3e-9.
   V p = hn::MulAdd(hn::Set(d, 0.00138145401f), r, hn::Set(d, 0.00836874512f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.0416683908f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.166665204f));
   p = hn::MulAdd(p, r, hn::Set(d, 0.499999934f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
   p = hn::MulAdd(p, r, hn::Set(d, 1.0f));
-  const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(du, sum)));
-  return hn::IfThenZeroElse(flushed, hn::Mul(p, power));
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.3f)), hn::Mul(p, power));
 }
 
 }  // namespace HWY_NAMESPACE

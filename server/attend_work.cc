@@ -42,12 +42,11 @@ Work WorkWithoutPlan(const v1::AttendRequest& request,
                        static_cast<double>(sizes.query_heads) *
                        static_cast<double>(sizes.queries) *
                        static_cast<double>(sizes.keys);
-  // A block is of 128 rows and 64 keys.
   return {.requests = 1,
           .units = 1,
           .flops = 2 * pairs * static_cast<double>(sizes.dim + sizes.value_dim),
           .pairs = pairs,
-          .blocks = pairs / (128 * 64),
+          .blocks = pairs / kPairsPerBlock,
           .rows = static_cast<double>(sizes.batch) *
                   static_cast<double>(sizes.query_heads * sizes.queries +
                                       sizes.kv_heads * sizes.keys),

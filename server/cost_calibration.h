@@ -21,7 +21,7 @@ struct Measurement {
 CostModel::Rates Explain(absl::Span<const Measurement> measured,
                          CostModel::Rates rates);
 
-// Measures small problems for about 60 ms in all, on the calling thread's
+// Measures small problems for about 80 ms in all, on the calling thread's
 // workspace, each as a request meets a worker: with caches that others used
 // meanwhile. INTERNAL when a kernel fails.
 absl::StatusOr<CostModel> Calibrate(Workspace& workspace);

@@ -2,7 +2,6 @@
 
 #include <numeric>
 
-#include "kernels/gemm.h"
 #include "kernels/linear.h"
 
 namespace attnd::server {
@@ -114,7 +113,7 @@ double CostModel::Predict(const Work& work) const {
 
 double CostModel::flops_per_second() const {
   // 4 D flops a pair at D = Dv = 64, tiles of 128 rows.
-  constexpr double kFlops = 256, kPairsPerBlock = kMaxTileRows * kKeyBlock;
+  constexpr double kFlops = 256;
   return kFlops / (kFlops * rates_.seconds_per_flop + rates_.seconds_per_pair +
                    rates_.seconds_per_block / kPairsPerBlock);
 }

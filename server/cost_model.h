@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/gemm.h"
 #include "kernels/linear_plan.h"
 #include "kernels/plan.h"
 
@@ -18,7 +19,7 @@ struct Work {
   double units = 0;
   double flops = 0;  // of the matrix products
   double pairs = 0;  // of a query and a key, over all query heads
-  // Of 64 keys that a tile of queries meets: calls of the library.
+  // Of 64 keys that a tile of up to 128 queries meets: calls of the library.
   double blocks = 0;
   double rows = 0;   // of q and k over their heads, seen or not
   double bytes = 0;  // of the request
@@ -31,6 +32,9 @@ struct Work {
   // products; those of held keys count more often.
   double elements = 0;
 };
+
+// Of a block in whole tiles.
+inline constexpr double kPairsPerBlock = kMaxTileRows * kKeyBlock;
 
 // Bytes of messages.
 struct MessageBytes {

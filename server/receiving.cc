@@ -135,7 +135,6 @@ void Receiving::Check(Instant now) {
     LookAround();
     if (now >= earliest_) TakeLate(now, given_up);
     TakeExcess(given_up);
-    bytes_ = held_;
   }
   for (const GivenUp& each : given_up) each.receiver->GiveUp(each.refusal);
 }
@@ -153,9 +152,10 @@ void Receiving::Count(Connection& connection) {
 }
 
 size_t Receiving::LooksDue() const {
+  if (held_ > most_ / kLittle) return connections_.size();
   const auto all = static_cast<double>(connections_.size());
   const double affordable = Seconds(kLookTime) / look_seconds_;
-  const auto free = static_cast<double>(std::max<int64_t>(1, most_ - bytes_));
+  const auto free = static_cast<double>(std::max<int64_t>(1, most_ - held_));
   const double needed = all * Seconds(kPeriod) * kBytesPerSecond / free;
   return static_cast<size_t>(
       std::min(all, std::ceil(std::max(affordable, needed))));
@@ -165,20 +165,15 @@ void Receiving::LookAround() {
   const size_t looks = LooksDue(), all = connections_.size();
   if (looks == 0) return;
   const Instant::duration start = cpu_time_();
-  int64_t seen = 0;
   auto it = connections_.upper_bound(last_looked_);
   for (size_t i = 0; i < looks; ++i, ++it) {
     if (it == connections_.end()) it = connections_.begin();
     Look(it->first, it->second);
-    seen += it->second.held();
     if (i + 1 == looks) last_looked_ = it->first;
   }
   const double each = Seconds(cpu_time_() - start) / static_cast<double>(looks);
   look_seconds_ = std::max(1e-8, look_seconds_ + (each - look_seconds_) / 8);
-  // Where all the others may have received as much, the turn is too slow.
-  const double guess = static_cast<double>(seen) * static_cast<double>(all) /
-                       static_cast<double>(looks);
-  if (looks == all || guess <= static_cast<double>(most_) / 2) return;
+  if (looks == all || held_ <= most_ / kLittle) return;
   for (auto& [peer, connection] : connections_) Look(peer, connection);
 }
 
@@ -260,7 +255,7 @@ void Receiving::Stop() {
 
 Receiving::Load Receiving::load() const {
   std::lock_guard lock(mutex_);
-  return {.receivers = receivers_, .bytes = bytes_, .resting = resting_};
+  return {.receivers = receivers_, .bytes = held_, .resting = resting_};
 }
 
 }  // namespace attnd::server

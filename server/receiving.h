@@ -89,9 +89,10 @@ class Receiving {
   void Drain();
 
   // Gives up what is late or too much. To ask the system about a connection is
-  // what costs, and most are silent: while little is held it looks at as many
-  // in turn as kLookTime allows, but at each again before it could fill what is
-  // free. Those that calls come on are looked at as these enter.
+  // what costs, and most are silent: while little is held, a kLittle-th of
+  // MostHeld, it looks at as many in turn as kLookTime allows, but at each
+  // again before it could fill what is free; else at all. Those that calls come
+  // on are looked at as these enter.
   void Check(Instant now);
   // Checks every kPeriod on a thread of its own, until Stop; it rests until a
   // receiver enters where there is none.
@@ -100,7 +101,7 @@ class Receiving {
 
   struct Load {
     int64_t receivers = 0;
-    int64_t bytes = 0;     // at the last check
+    int64_t bytes = 0;     // as far as it looked
     bool resting = false;  // the thread
   };
   Load load() const;
@@ -108,6 +109,7 @@ class Receiving {
   static constexpr std::chrono::milliseconds kPeriod{10};
   // Half a percent of a core; 100 wake-ups a second cost about as much.
   static constexpr std::chrono::microseconds kLookTime{50};
+  static constexpr int64_t kLittle = 16;
   // More than one connection was seen to bring over loopback.
   static constexpr double kBytesPerSecond = 2e9;
 
@@ -156,7 +158,6 @@ class Receiving {
   // Of connections with receivers: without, one is done with what it holds.
   // Kept up to date, because a walk over silent connections costs too much.
   int64_t held_ = 0;
-  int64_t bytes_ = 0;
   int64_t check_ = 0;                  // number of the last check
   std::string last_looked_;            // peer of the connection
   double look_seconds_ = 2.5e-6;       // of one look, lately
