@@ -47,10 +47,11 @@ void SetTransport(const v1::ServerConfig& config,
   builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS,
                              Milliseconds(limits.deadline_seconds()));
   // Where this is used up gRPC ends whatever call or health check comes next;
-  // Receiving keeps messages to a quarter of it, and to half while it gives up
-  // what is too much, so that only floods of another kind get there.
+  // Receiving keeps messages to an eighth of it, and with what gRPC needs for
+  // them to less than all while it gives up what is too much, so that only
+  // floods of another kind get there.
   grpc::ResourceQuota quota("attnd");
-  quota.Resize(4 * static_cast<size_t>(Receiving::MostHeld(
+  quota.Resize(8 * static_cast<size_t>(Receiving::MostHeld(
                        {.bytes = limits.receive_bytes(),
                         .message_bytes = limits.message_bytes()})));
   builder.SetResourceQuota(quota);

@@ -62,10 +62,11 @@ class Receiving {
   };
   // Beyond this the connections that hold most lose all receivers (no fewer,
   // because gRPC's buffers are shared by the calls of a connection), until half
-  // of it is free. It is half of `limits.bytes`, because giving up takes time
-  // while more comes, but never less than one message with its frames.
+  // of it is free. It is a quarter of `limits.bytes`, because gRPC needs 22 KiB
+  // for a call and half as much again as what came, and giving up takes time
+  // while more comes; but never less than one message with its frames.
   static int64_t MostHeld(const Limits& limits) {
-    return std::max(limits.bytes / 2, limits.message_bytes / 8 * 9);
+    return std::max(limits.bytes / 4, limits.message_bytes / 8 * 9);
   }
 
   // `time` is borrowed; null = the steady clock.

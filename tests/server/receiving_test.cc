@@ -68,7 +68,7 @@ class ReceivingTest : public ::testing::Test {
   std::map<std::string, int64_t> received_;
   int64_t looks_ = 0;
   FakeTime time_;
-  Receiving receiving_{{.bytes = 150 * kMiB, .message_bytes = 16 * kMiB},
+  Receiving receiving_{{.bytes = 300 * kMiB, .message_bytes = 16 * kMiB},
                        [this](const std::string& p) { return BytesOf(p); },
                        &time_,
                        [this] { return cpu_time(); }};
@@ -247,7 +247,7 @@ class SilentStreams : public ReceivingTest {
 
 TEST_F(SilentStreams, CostNextToNothing) {
   Receiving large(
-      {.bytes = 6000 * kMiB},
+      {.bytes = 12000 * kMiB},
       [this](const std::string& p) { return BytesOf(p); }, &time_,
       [this] { return cpu_time(); });
   Open(600, large);
@@ -340,7 +340,7 @@ TEST(Receiving, EveryCallEndsOnceWhoeverComesFirst) {
     void GiveUp(const absl::Status&) override { ++given_up; }
     std::atomic<int>& given_up;
   };
-  Receiving receiving({.bytes = 10 * kMiB},
+  Receiving receiving({.bytes = 20 * kMiB},
                       [&](const std::string&) { return received.load(); });
   receiving.Start();
   std::vector<std::thread> threads;
