@@ -26,7 +26,7 @@ std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
 void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   axes_.clear();
   head_ = nullptr;
-  shared_ = false;
+  shared_ = kept_ = false;
   const Encoder* encoder = plan.encoder(number);
   if (encoder == nullptr) return;
   head_ = &encoder->head(kv_head);
@@ -77,23 +77,29 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   }
   points_.resize(head_->frequencies().size());
   shared_ = plan.shares_phases(number);
-  if (!shared_ ||
-      (identity_ == plan.identity() && item_ == &item && encoder_ == encoder)) {
+  if (shared_ && identity_ == plan.identity() && item_ == &item &&
+      encoder_ == encoder) {
+    kept_ = true;
     return;
   }
-  identity_ = plan.identity();
-  item_ = &item;
-  encoder_ = encoder;
   same_times_ = std::all_of(axes_.begin(), axes_.end(), [&](const Axis& axis) {
     return axis.SameTimes(item.query_rows, item.key_rows);
   });
-  query_table_.rows.Reserve(phase_floats() * item.query_rows);
-  key_table_.rows.Reserve(phase_floats() * item.key_rows);
-  const auto blocks = [](int64_t rows) {
-    return (rows + kPhaseRows - 1) / kPhaseRows;
+  kept_ = shared_ || (same_times_ && plan.keeps_phases(number, kv_head));
+  if (!kept_) return;
+  identity_ = shared_ ? plan.identity() : nullptr;
+  encoder_ = encoder;
+  StartTables(item);
+}
+
+void DriveAxes::StartTables(const ItemGeometry& item) {
+  item_ = &item;
+  const auto start = [&](int64_t rows, Table& table) {
+    table.rows.Reserve(phase_floats() * rows);
+    table.done.assign((rows + kPhaseRows - 1) / kPhaseRows, false);
   };
-  query_table_.done.assign(blocks(item.query_rows), false);
-  key_table_.done.assign(blocks(item.key_rows), false);
+  start(item.query_rows, query_table_);
+  start(same_times_ ? 0 : item.key_rows, key_table_);
 }
 
 PhasePoint DriveAxes::Axis::Point(const Rows& rows, int64_t i) const {
@@ -176,7 +182,7 @@ void DriveAxes::Encode(RowBatch batch, int64_t first) {
 
 const float* DriveAxes::Phases(bool query, int64_t row, int64_t count) {
   const int64_t floats = phase_floats();
-  if (!shared_) {
+  if (!kept_) {
     float* phases = phases_.Reserve(floats * kPhaseRows);
     MakePhases(query, row, count, phases);
     return phases;

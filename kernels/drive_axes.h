@@ -108,11 +108,12 @@ class DriveAxes {
     PhasePoint Point(const Rows& rows, int64_t i) const;
     bool SameTimes(int64_t queries, int64_t keys) const;
   };
-  // Phase rows that the heads of an item share.
+  // Phase rows of an item: of all its heads where they share them, else of one.
   struct Table {
     AlignedBuffer rows;
     std::vector<bool> done;  // per kPhaseRows rows
   };
+  void StartTables(const ItemGeometry& item);
   const float* Phases(bool query, int64_t row, int64_t count);
   void MakePhases(bool query, int64_t row, int64_t count, float* phases);
   void MakeMatrices(bool query, int64_t row, float* matrices);
@@ -128,8 +129,9 @@ class DriveAxes {
   const Encoder* encoder_ = nullptr;
   bool shared_ = false;
   bool same_times_ = false;  // queries stand where the keys do
+  bool kept_ = false;        // in the tables
   Table query_table_, key_table_;
-  AlignedBuffer phases_;  // of the rows asked for, where heads share none
+  AlignedBuffer phases_;  // of the rows asked for, where none are kept
 };
 
 }  // namespace attnd

@@ -218,6 +218,13 @@ bool Plan::shares_phases(int64_t item) const {
                                     : kMaxSharedTurnFloats);
 }
 
+bool Plan::keeps_phases(int64_t item, int64_t kv_head) const {
+  const ItemGeometry& geometry = this->item(item);
+  const int64_t floats = encoder(item)->head(kv_head).phase_floats();
+  return floats > 0 && geometry.query_rows == geometry.key_rows &&
+         floats * geometry.query_rows <= kMaxSharedPhaseFloats;
+}
+
 double Plan::turn_flops() const {
   double flops = 0;
   for (int64_t n = 0; n < items(); ++n) {
@@ -240,10 +247,20 @@ int64_t Plan::workspace_bytes() const {
   int64_t keys = 0, query_phases = 0, key_phases = 0;
   for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
     keys = std::max(keys, items_[b].key_rows);
-    if (!shares_phases(b)) continue;
-    const int64_t row = encoder(b)->head(0).phase_floats();
-    query_phases = std::max(query_phases, row * items_[b].query_rows);
-    key_phases = std::max(key_phases, row * items_[b].key_rows);
+    if (encoder(b) == nullptr) continue;
+    if (shares_phases(b)) {
+      const int64_t row = encoder(b)->head(0).phase_floats();
+      query_phases = std::max(query_phases, row * items_[b].query_rows);
+      key_phases = std::max(key_phases, row * items_[b].key_rows);
+      continue;
+    }
+    const int64_t heads =
+        encoder(b)->one_generator() ? 1 : problem_.key.shape().heads;
+    for (int64_t h = 0; h < heads; ++h) {
+      if (!keeps_phases(b, h)) continue;
+      query_phases = std::max(query_phases, encoder(b)->head(h).phase_floats() *
+                                                items_[b].query_rows);
+    }
   }
   // A candidate of top_k is a logit and a row.
   const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);

@@ -176,6 +176,9 @@ class Plan {
   // computed once: not under clocks or a generator per head, and not in items
   // so long that the rows would push tiles out of a core's cache.
   bool shares_phases(int64_t item) const;
+  // Whether the phase rows of a kv head that shares none are kept while its
+  // item lasts, so that keys at the times of queries take theirs.
+  bool keeps_phases(int64_t item, int64_t kv_head) const;
   // Scratch one worker needs to run any unit of this plan, bytes.
   int64_t workspace_bytes() const;
   // Memory the plan itself holds, bytes.
