@@ -21,6 +21,20 @@ namespace HWY_NAMESPACE {
 using Lane = hn::CappedTag<float, kKeyGroup>;
 using Vector = hn::Vec<Lane>;
 
+// tau[source * width] of `live` chains, at most a vector, from `chain` on.
+HWY_INLINE Vector ChainLags(const HeadEncoder& head, int64_t chain,
+                            int64_t live, const float* HWY_RESTRICT tau,
+                            int64_t width) {
+  const Lane d;
+  const int common = head.common_source();
+  if (common >= 0) return hn::Set(d, tau[common * width]);
+  HWY_ALIGN float lags[kKeyGroup];
+  for (int64_t l = 0; l < live; ++l) {
+    lags[l] = tau[head.chain_sources()[chain + l] * width];
+  }
+  return LoadFirst(d, lags, live);
+}
+
 void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
                      float* HWY_RESTRICT factors) {
   const Lane d;
@@ -29,19 +43,9 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   float* z = factors + count;
   const float* rates = head.rates().data();
   const float* couplings = head.couplings().data();
-  HWY_ALIGN float lags[kKeyGroup];
-  const int common = head.common_source();
   for (int64_t i = 0; i < count; i += n) {
     const int64_t live = std::min<int64_t>(n, count - i);
-    Vector lag;
-    if (common >= 0) {
-      lag = hn::Set(d, tau[common]);
-    } else {
-      for (int64_t l = 0; l < live; ++l) {
-        lags[l] = tau[head.chain_sources()[i + l]];
-      }
-      lag = LoadFirst(d, lags, live);
-    }
+    const Vector lag = ChainLags(head, i, live, tau, 1);
     const Vector rate = LoadFirst(d, rates + i, live);
     StoreFirst(DecayExp(d, rate, lag), d, factors + i, live);
     if (!head.coupled()) continue;
@@ -49,53 +53,78 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   }
 }
 
-// One row; lanes over the chains of a group.
-template <int kOrder>
+// One row; lanes over the chains of a group. `factors_of(chain, live, e, z)`
+// gives the factors of `live` chains, at most a vector.
+template <int kOrder, typename Factors>
 HWY_INLINE void AdvanceGroup(const HeadEncoder::ChainGroup& group,
-                             const float* HWY_RESTRICT e,
-                             const float* HWY_RESTRICT z, const float* in,
+                             Factors&& factors_of, const float* in,
                              float* out) {
   const Lane d;
   const int64_t n = hn::Lanes(d), count = group.count;
+  Vector e, z, x[kOrder], y[kOrder];
   int64_t i = 0;
   for (; i + n <= count; i += n) {
-    Vector x[kOrder], y[kOrder];
+    factors_of(group.factor_offset + i, n, e, z);
     for (int r = 0; r < kOrder; ++r) x[r] = hn::LoadU(d, in + r * count + i);
-    const Vector zi = kOrder > 1 ? hn::LoadU(d, z + i) : hn::Zero(d);
-    Polynomial<true, kOrder>(d, hn::LoadU(d, e + i), zi, x, y);
+    Polynomial<true, kOrder>(d, e, z, x, y);
     for (int r = 0; r < kOrder; ++r) hn::StoreU(y[r], d, out + r * count + i);
   }
   if (i == count) return;
   const int64_t left = count - i;
-  Vector x[kOrder], y[kOrder];
+  factors_of(group.factor_offset + i, left, e, z);
   for (int r = 0; r < kOrder; ++r) {
     x[r] = LoadFirst(d, in + r * count + i, left);
   }
-  const Vector zi = kOrder > 1 ? LoadFirst(d, z + i, left) : hn::Zero(d);
-  Polynomial<true, kOrder>(d, LoadFirst(d, e + i, left), zi, x, y);
+  Polynomial<true, kOrder>(d, e, z, x, y);
   for (int r = 0; r < kOrder; ++r) {
     StoreFirst(y[r], d, out + r * count + i, left);
   }
 }
 
+template <typename Factors>
+HWY_INLINE void AdvanceRow(const HeadEncoder& head, Factors&& factors_of,
+                           const float* in, int64_t stride, float* out) {
+  int64_t done = 0;  // positions written
+  for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
+    if (in != out) std::copy(in + done, in + group.first, out + done);
+    done = group.first + int64_t{group.order} * group.count;
+    WithOrder(group.order, [&](auto order) HWY_ATTR {
+      AdvanceGroup<order>(group, factors_of, in + group.first,
+                          out + group.first);
+    });
+  }
+  if (in != out) std::copy(in + done, in + stride, out + done);
+}
+
 void AdvanceQueriesImpl(const HeadEncoder& head, const float* factors,
                         const float* src, int rows, int64_t stride,
                         float* dst) {
+  const Lane d;
   const float* all_z = factors + head.rates().size();
   for (int row = 0; row < rows; ++row) {
-    const float* in = src + row * stride;
-    float* out = dst + row * stride;
-    int64_t done = 0;  // positions written
-    for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
-      if (in != out) std::copy(in + done, in + group.first, out + done);
-      done = group.first + int64_t{group.order} * group.count;
-      WithOrder(group.order, [&](auto order) HWY_ATTR {
-        AdvanceGroup<order>(group, factors + group.factor_offset,
-                            all_z + group.factor_offset, in + group.first,
-                            out + group.first);
-      });
-    }
-    if (in != out) std::copy(in + done, in + stride, out + done);
+    AdvanceRow(
+        head,
+        [&](int64_t chain, int64_t live, Vector& e, Vector& z) HWY_ATTR {
+          e = LoadFirst(d, factors + chain, live);
+          z = LoadFirst(d, all_z + chain, live);
+        },
+        src + row * stride, stride, dst + row * stride);
+  }
+}
+
+void AdvanceQueriesByRowImpl(const HeadEncoder& head,
+                             const float* HWY_RESTRICT tau, const float* src,
+                             int rows, int64_t stride, float* dst) {
+  const Lane d;
+  for (int row = 0; row < rows; ++row) {
+    AdvanceRow(
+        head,
+        [&](int64_t chain, int64_t live, Vector& e, Vector& z) HWY_ATTR {
+          const Vector lag = ChainLags(head, chain, live, tau + row, rows);
+          e = DecayExp(d, LoadFirst(d, head.rates().data() + chain, live), lag);
+          z = hn::Mul(lag, LoadFirst(d, head.couplings().data() + chain, live));
+        },
+        src + row * stride, stride, dst + row * stride);
   }
 }
 
@@ -202,6 +231,7 @@ namespace {
 
 HWY_EXPORT(MakeFactorsImpl);
 HWY_EXPORT(AdvanceQueriesImpl);
+HWY_EXPORT(AdvanceQueriesByRowImpl);
 HWY_EXPORT(AdvanceKeysImpl);
 HWY_EXPORT(AdvanceKeysByColumnImpl);
 
@@ -216,6 +246,12 @@ void ApplyMatrix(const float* matrix, int size, bool transposed, float* x,
     }
   }
   for (int r = 0; r < size; ++r) x[r * stride] = static_cast<float>(y[r]);
+}
+
+std::vector<float> SmallMatrix(const HeadEncoder::Small& small, double tau,
+                               bool mirrored) {
+  const std::vector<double> exp = SmallExp(small, tau, mirrored);
+  return {exp.begin(), exp.end()};
 }
 
 int64_t ChainFloats(const HeadEncoder& head) {
@@ -261,6 +297,21 @@ void AdvanceQueries(const HeadEncoder& head, const float* factors,
   }
 }
 
+void AdvanceQueriesByRow(const HeadEncoder& head, const float* tau,
+                         bool mirrored, const float* src, int rows,
+                         int64_t stride, float* dst) {
+  HWY_DYNAMIC_DISPATCH(AdvanceQueriesByRowImpl)
+  (head, tau, src, rows, stride, dst);
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    for (int r = 0; r < rows; ++r) {
+      const std::vector<float> matrix =
+          SmallMatrix(small, tau[small.source * rows + r], mirrored);
+      ApplyMatrix(matrix.data(), small.size, true,
+                  dst + r * stride + small.first, 1);
+    }
+  }
+}
+
 void AdvanceKeys(const HeadEncoder& head, const float* factors,
                  const float* src, int64_t src_width, int64_t positions,
                  int width, float* dst, int64_t dst_width) {
@@ -284,9 +335,8 @@ void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
   (head, tau, src, src_width, positions, width, dst, dst_width);
   for (const HeadEncoder::Small& small : head.smalls()) {
     for (int j = 0; j < width; ++j) {
-      const std::vector<double> exp =
-          SmallExp(small, tau[small.source * width + j], mirrored);
-      const std::vector<float> matrix(exp.begin(), exp.end());
+      const std::vector<float> matrix =
+          SmallMatrix(small, tau[small.source * width + j], mirrored);
       ApplyMatrix(matrix.data(), small.size, false,
                   dst + int64_t{small.first} * dst_width + j, dst_width);
     }

@@ -36,6 +36,12 @@ void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
 void AdvanceQueries(const HeadEncoder& head, const float* factors,
                     const float* src, int rows, int64_t stride, float* dst);
 
+// dst[r] = A(tau_r)^T src[r]: one lag per row and source, tau [sources, rows];
+// may be in place.
+void AdvanceQueriesByRow(const HeadEncoder& head, const float* tau,
+                         bool mirrored, const float* src, int rows,
+                         int64_t stride, float* dst);
+
 // dst = A(tau) src for the columns of a block [stride, width], one lag for all
 // columns; width is a multiple of 16 and `dst` has the same shape; may be in
 // place. Rows beyond the head's positions are copied.

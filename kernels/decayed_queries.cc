@@ -2,47 +2,28 @@
 
 #include <algorithm>
 #include <iterator>
-#include <set>
 
 #include "kernels/chains.h"
 
 namespace attnd {
 
-std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
-                              bool* sorted) {
-  std::set<int> sources;
-  for (size_t i = 0; i < head.rates().size(); ++i) {
-    if (head.rates()[i] != 0 || head.couplings()[i] != 0) {
-      sources.insert(head.chain_sources()[i]);
-    }
-  }
-  for (const HeadEncoder::Small& small : head.smalls()) {
-    sources.insert(small.source);
-  }
-  *sorted = true;
-  for (int s : sources) {
-    const Drive& drive = encoder.sources()[s];
-    if (!drive.clock && drive.coordinate > 0) *sorted = false;
-  }
-  return {sources.begin(), sources.end()};
-}
-
-void DecayedQueries::Start(const Encoder& encoder, KeyPack& pack, int64_t first,
-                           int64_t count, const float* queries) {
+void DecayedQueries::Start(KeyPack& pack, int64_t first, int64_t count,
+                           const float* queries) {
   head_ = pack.head();
   pack_ = &pack;
   first_ = first;
   count_ = count;
   queries_ = queries;
-  sources_ = DecaySources(encoder, *head_, &sorted_);
   std::fill(std::begin(group_done_), std::end(group_done_), false);
   groups_.Reserve(kMaxTileRows * pack.dim());
-  factors_.Reserve(FactorCount(*head_) + pack.axes().sources() + kKeyGroup);
+  factors_.Reserve(FactorCount(*head_) + pack.axes().sources() * kRowGroup +
+                   kKeyGroup);
 }
 
 bool DecayedQueries::After(int64_t row, int64_t key) const {
-  if (!sorted_) return false;
-  return std::all_of(sources_.begin(), sources_.end(), [&](int source) {
+  if (!head_->decays_sorted()) return false;
+  const std::vector<int>& sources = head_->decay_sources();
+  return std::all_of(sources.begin(), sources.end(), [&](int source) {
     return pack_->axes().QueryMinusKey(source, first_ + row, key) >= 0;
   });
 }
@@ -54,15 +35,15 @@ const float* DecayedQueries::Group(int64_t row) {
   if (done) return group;
   done = true;
   float* tau = factors_.data() + FactorCount(*head_);
-  for (int64_t r = row; r < std::min(row + kRowGroup, count_); ++r) {
-    for (int s = 0; s < pack_->axes().sources(); ++s) {
-      tau[s] = static_cast<float>(
-          pack_->axes().QueryMinusQuery(s, first_ + r, first_ + row));
+  const int64_t rows = std::min(kRowGroup, count_ - row);
+  for (int s = 0; s < pack_->axes().sources(); ++s) {
+    for (int64_t r = 0; r < rows; ++r) {
+      tau[s * rows + r] = static_cast<float>(
+          pack_->axes().QueryMinusQuery(s, first_ + row + r, first_ + row));
     }
-    MakeFactors(*head_, tau, false, factors_.data());
-    AdvanceQueries(*head_, factors_.data(), queries_ + r * dim, 1, dim,
-                   group + (r - row) * dim);
   }
+  AdvanceQueriesByRow(*head_, tau, false, queries_ + row * dim,
+                      static_cast<int>(rows), dim, group);
   return group;
 }
 

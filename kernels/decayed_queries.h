@@ -4,7 +4,6 @@
 #define ATTND_KERNELS_DECAYED_QUERIES_H_
 
 #include <cstdint>
-#include <vector>
 
 #include "kernels/encoder.h"
 #include "kernels/gemm.h"
@@ -21,8 +20,7 @@ class DecayedQueries {
  public:
   // Queries [first, first + count) of the item's order under the pack's head:
   // `queries` [count, pack.dim()] rotated and scaled, count <= kMaxTileRows.
-  void Start(const Encoder& encoder, KeyPack& pack, int64_t first,
-             int64_t count, const float* queries);
+  void Start(KeyPack& pack, int64_t first, int64_t count, const float* queries);
 
   // A(t - r)^T q for rows [row, row + 16) or fewer at the end, r the time of
   // `row`, a multiple of 16. [16, dim], valid until Start.
@@ -44,18 +42,10 @@ class DecayedQueries {
   KeyPack* pack_ = nullptr;
   int64_t first_ = 0, count_ = 0;
   const float* queries_ = nullptr;
-  std::vector<int> sources_;  // that drive decays
-  bool sorted_ = true;        // all of them follow the item's order
   AlignedBuffer groups_;
   bool group_done_[kMaxTileRows / kRowGroup] = {};
   AlignedBuffer moved_, factors_;
 };
-
-// Sources of a head's chains and small blocks, ascending; `sorted` tells
-// whether each grows along the item's order (coordinate 0 and learned clocks
-// do).
-std::vector<int> DecaySources(const Encoder& encoder, const HeadEncoder& head,
-                              bool* sorted);
 
 }  // namespace attnd
 

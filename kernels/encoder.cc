@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -75,6 +76,7 @@ class EncoderBuilder {
     Order();
     AddChains();
     AddSmalls();
+    AddDecaySources();
     AddPlanes();
     AddFreeTurns();
     AddBasis();
@@ -204,6 +206,24 @@ class EncoderBuilder {
       }
       head_.smalls_.push_back(std::move(placed));
     }
+  }
+
+  void AddDecaySources() {
+    std::set<int> sources;
+    for (size_t i = 0; i < head_.rates_.size(); ++i) {
+      if (head_.rates_[i] != 0 || head_.couplings_[i] != 0) {
+        sources.insert(head_.chain_sources_[i]);
+      }
+    }
+    for (const HeadEncoder::Small& small : head_.smalls_) {
+      sources.insert(small.source);
+    }
+    head_.decay_sources_.assign(sources.begin(), sources.end());
+    head_.decays_sorted_ =
+        std::all_of(sources.begin(), sources.end(), [&](int source) {
+          const Drive& drive = encoder_.sources_[source];
+          return drive.clock || drive.coordinate == 0;
+        });
   }
 
   void AddPlanes() {
@@ -338,6 +358,10 @@ class EncoderBuilder {
     };
     if (generator().basis().empty()) {
       if (scale.empty()) return;
+      if (std::equal(scale.begin() + 1, scale.end(), scale.begin())) {
+        head_.common_scale_ = static_cast<float>(scale[0]);
+        return;
+      }
       for (int p = 0; p < dim; ++p) {
         head_.scale_.push_back(static_cast<float>(scale[at(p)]));
       }
@@ -376,7 +400,7 @@ int HeadEncoder::half_split_planes() const {
       plane_groups_.size() > 1) {
     return -1;
   }
-  if (plane_groups_.empty()) return 0;
+  if (plane_groups_.empty()) return common_scale_ == 1 ? 0 : -1;
   const PlaneGroup& group = plane_groups_[0];
   const bool halves = group.layout == PairLayout::kHalfSplit &&
                       group.first == 0 && group.distance == group.planes &&
@@ -386,8 +410,8 @@ int HeadEncoder::half_split_planes() const {
 
 bool HeadEncoder::identity() const {
   return order_.empty() && query_basis_.empty() && scale_.empty() &&
-         plane_groups_.empty() && free_turns_.empty() && !one_sided() &&
-         !pairwise();
+         common_scale_ == 1 && plane_groups_.empty() && free_turns_.empty() &&
+         !one_sided() && !pairwise();
 }
 
 absl::Status EncoderBuilder::Compile(Encoder& encoder,

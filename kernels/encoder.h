@@ -68,14 +68,17 @@ class HeadEncoder {
   // Channel at each position; empty = identity.
   const std::vector<int>& order() const { return order_; }
   // Row-major [dim in, dim out] in encoded order: q' = q B_q, k' = k B_k. Empty
-  // without a basis (then `scale`, if not empty, multiplies positions).
+  // without a basis (then common_scale multiplies all positions, and `scale`,
+  // if not empty, each its own).
   const std::vector<float>& query_basis() const { return query_basis_; }
   const std::vector<float>& key_basis() const { return key_basis_; }
   const std::vector<float>& scale() const { return scale_; }
+  float common_scale() const { return common_scale_; }
 
   const std::vector<PlaneGroup>& plane_groups() const { return plane_groups_; }
   // Planes (p, p + planes) that are all a row of this head turns, and nothing
-  // else happens to it (0: none do); -1 where it is not that simple.
+  // else happens to it but a common scale (0: nothing at all); -1 where it is
+  // not that simple.
   int half_split_planes() const;
   // Whether rows are turned by a phase row when they are encoded.
   bool turns() const { return phase_floats() > 0 && !pairwise(); }
@@ -113,6 +116,11 @@ class HeadEncoder {
   // Some chain has a coupling: factors need z.
   bool coupled() const { return coupled_; }
   const std::vector<Small>& smalls() const { return smalls_; }
+  // Sources of the chains that do something and of small blocks, ascending, and
+  // whether all of them grow along the item's order (coordinate 0 and learned
+  // clocks do).
+  const std::vector<int>& decay_sources() const { return decay_sources_; }
+  bool decays_sorted() const { return decays_sorted_; }
 
   // Eigenvalue chains for phi1: `order` jets of a complex (im >= 0) or real
   // channel. exp-like functions f act as sum_i f^(i)(z)/i! (coupling D)^i N^i
@@ -138,6 +146,7 @@ class HeadEncoder {
   Generator generator_;
   std::vector<int> order_;
   std::vector<float> query_basis_, key_basis_, scale_;
+  float common_scale_ = 1;
   std::vector<PlaneGroup> plane_groups_;
   int table_size_ = 0;
   std::vector<FreeTurn> free_turns_;
@@ -150,6 +159,8 @@ class HeadEncoder {
   int common_source_ = -1;
   bool coupled_ = false;
   std::vector<Small> smalls_;
+  std::vector<int> decay_sources_;
+  bool decays_sorted_ = true;
   std::vector<Spectral> spectrum_;
 };
 

@@ -90,13 +90,7 @@ void KeyPack::FindObserved() {
 }
 
 int64_t KeyPack::Reference(int64_t first) const {
-  return std::min(first / kReferenceKeys * kReferenceKeys + kReferenceKeys,
-                  item_->key_rows) -
-         1;
-}
-
-int64_t KeyPack::BlockEnd(int64_t first) const {
-  return std::min(first + kKeyBlock, item_->key_rows) - 1;
+  return LastKey(first / kReferenceKeys * kReferenceKeys, kReferenceKeys);
 }
 
 const float* KeyPack::Values(int64_t first, int64_t last) {
@@ -165,9 +159,13 @@ void KeyPack::EnsureHalfKeys(int64_t first, int64_t last) {
   }
 }
 
-const uint16_t* KeyPack::HalfKeysAtBlockEnd(int64_t first) {
-  uint16_t* half = half_at_end_.Reserve(kKeyBlock * Bf16Depth(dim_));
-  PackBf16(KeysAtBlockEnd(first), kKeyBlock, dim_, kKeyBlock, half);
+const uint16_t* KeyPack::HalfKeysAtLast(int64_t first, int64_t keys) {
+  uint16_t* half = half_at_last_.Reserve(kMovedKeys * Bf16Depth(dim_));
+  const float* moved = KeysAtLast(first, keys);
+  for (int64_t k = 0; k < keys; k += kKeyBlock) {
+    PackBf16(moved + k * dim_, kKeyBlock, dim_, kKeyBlock,
+             half + k * Bf16Depth(dim_));
+  }
   return half;
 }
 
@@ -241,10 +239,13 @@ const float* KeyPack::GroupedBlock(int64_t first) {
   return out;
 }
 
-const float* KeyPack::KeysAtBlockEnd(int64_t first) {
-  float* block = at_end_.Reserve(kKeyBlock * dim_);
-  MoveToReference(first, BlockEnd(first), block);
-  return block;
+const float* KeyPack::KeysAtLast(int64_t first, int64_t keys) {
+  float* moved = at_last_.Reserve(kMovedKeys * dim_);
+  const int64_t last = LastKey(first, keys);
+  for (int64_t k = 0; k < keys; k += kKeyBlock) {
+    MoveToReference(first + k, last, moved + k * dim_);
+  }
+  return moved;
 }
 
 const float* KeyPack::RawBlock(int64_t first) {
@@ -388,10 +389,10 @@ int64_t KeyPack::scratch_bytes() const {
          static_cast<int64_t>(sizeof(double) * norms_.capacity()) +
          static_cast<int64_t>(sizeof(uint16_t)) *
              (half_keys_.capacity() + half_values_.capacity() +
-              half_at_end_.capacity()) +
+              half_at_last_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
-              lags_.capacity() + at_end_.capacity() + factors_.capacity() +
+              lags_.capacity() + at_last_.capacity() + factors_.capacity() +
               unrounded_.capacity() +
               static_cast<int64_t>(grouped_.size()) *
                   grouped_[0].block.capacity() +

@@ -17,7 +17,9 @@
 namespace attnd {
 
 // Keys that share a reference time under one-sided encodings: the last of them.
-inline constexpr int64_t kReferenceKeys = 128;
+inline constexpr int64_t kReferenceKeys = 256;
+// Keys that can be moved to their own last one instead.
+inline constexpr int64_t kMovedKeys = 128;
 
 // Lives in a workspace. Units of the same head that follow each other on a
 // worker share what is packed; blocks that no tile reads are never packed.
@@ -64,12 +66,14 @@ class KeyPack {
   // Last key of the group that shares a reference with key `first`.
   int64_t Reference(int64_t first) const;
 
-  // Last key of the block that starts at key `first`.
-  int64_t BlockEnd(int64_t first) const;
-  // The block that starts at key `first` with its own last key as the
-  // reference. Valid until the next call.
-  const float* KeysAtBlockEnd(int64_t first);
-  const uint16_t* HalfKeysAtBlockEnd(int64_t first);
+  // The last of `keys` keys from `first` on, or of all.
+  int64_t LastKey(int64_t first, int64_t keys) const {
+    return std::min(first + keys, item_->key_rows) - 1;
+  }
+  // Blocks [first, first + keys), at most kMovedKeys, with their own last key
+  // as the reference. Valid until the next call.
+  const float* KeysAtLast(int64_t first, int64_t keys);
+  const uint16_t* HalfKeysAtLast(int64_t first, int64_t keys);
 
   // Block of 64 keys in packed order with rotations only (no decay): what pairs
   // are made from. Valid until EnsureKeys or two further blocks were
@@ -136,12 +140,12 @@ class KeyPack {
   // The same of keys that are packed as they lie in the request.
   const float* plain_keys_ = nullptr;
   bool keys_in_order_ = false;  // row after row
-  AlignedBuffer keys_, values_, rows_, lags_, at_end_, factors_;
+  AlignedBuffer keys_, values_, rows_, lags_, at_last_, factors_;
   struct HalfState {
     bool keys = false, values = false;
   };
   std::vector<HalfState> half_state_;  // per block
-  HalfBuffer half_keys_, half_values_, half_at_end_;
+  HalfBuffer half_keys_, half_values_, half_at_last_;
   AlignedBuffer unrounded_;  // one block
   struct Raw {
     int64_t first = -1;

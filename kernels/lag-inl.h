@@ -8,6 +8,7 @@
 #define ATTND_KERNELS_LAG_INL_H_
 #endif
 
+#include <hwy/cache_control.h>
 #include <hwy/highway.h>
 
 #include <algorithm>
@@ -62,6 +63,13 @@ HWY_INLINE void MapLags(T query, const T* HWY_RESTRICT key, int64_t begin,
 
 using Lane = hn::CappedTag<float, 16>;
 using Vector = hn::Vec<Lane>;
+
+// Planes of all rectangles of an item are larger than a core's cache: asks for
+// `count` floats some rows before they are read.
+inline constexpr int64_t kPlaneRowsAhead = 3;
+HWY_INLINE void PrefetchPlane(const float* plane, int64_t count) {
+  for (int64_t c = 0; c < count; c += 16) hwy::Prefetch(plane + c);
+}
 
 // row[c, min(c + lanes, end)) += bias.
 HWY_INLINE void AddLanes(Vector bias, int64_t c, int64_t end,

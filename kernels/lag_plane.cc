@@ -7,11 +7,11 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/lag-inl.h"
+
 HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
-
-namespace hn = hwy::HWY_NAMESPACE;
 
 // row[begin, end) += value + slope * plane.
 HWY_INLINE void AddLine(float value, float slope,
@@ -32,8 +32,10 @@ void AddPlaneImpl(const LagRectangle& tile, const LagPart& part, double factor,
                   int64_t stride, float* logits) {
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    AddLine(0, static_cast<float>(factor), part.plane.data() + r * width,
-            tile.Begin(r), tile.End(r), logits + r * stride);
+    const float* plane = part.plane.data() + r * width;
+    PrefetchPlane(plane + kPlaneRowsAhead * width, tile.End(r));
+    AddLine(0, static_cast<float>(factor), plane, tile.Begin(r), tile.End(r),
+            logits + r * stride);
   }
 }
 
@@ -43,6 +45,8 @@ void AddPlaneLinesImpl(const LagRectangle& tile, const LagPart& part,
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const double by = part.row_factor[r];
+    PrefetchPlane(part.plane.data() + (r + kPlaneRowsAhead) * width,
+                  tile.End(r));
     int64_t c = tile.Begin(r);
     for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
       const LagRun& piece = part.runs[run];

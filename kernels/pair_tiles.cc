@@ -10,10 +10,11 @@
 namespace attnd {
 namespace {
 
-// Exponents up to 16 are rounded by 1e-6: a weight by a quarter of it at most.
-constexpr double kMaxGrowth = 16;
+// Exponents up to 11, of a query and of a key forth and back, are rounded by
+// 1e-6 together: a weight by a quarter of it at most.
+constexpr float kMaxGrowth = 11;
 // Powers of (t - r) and (r - s) are expanded: beyond it they would cancel.
-constexpr double kMaxPolynomial = 1;
+constexpr float kMaxPolynomial = 1;
 
 }  // namespace
 
@@ -35,7 +36,6 @@ void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
   pack_ = &pack;
   head_ = pack.head();
   rows_ = rows;
-  sources_ = DecaySources(encoder, *head_, &sorted_);
   const int64_t groups = keys / kKeyGroup;
   queries_.Reserve(kRowGroup * pack.dim());
   groups_.Reserve(groups * pack.dim() * kKeyGroup);
@@ -115,9 +115,9 @@ void PairTiles::MultiplyPiece(const Piece& piece, const float* queries,
 }
 
 bool PairTiles::Separated(const Piece& piece, Side side) const {
-  if (!sorted_) return false;
+  if (!head_->decays_sorted()) return false;
   const int64_t row = rows_.first + piece.row;
-  for (int s : sources_) {
+  for (int s : head_->decay_sources()) {
     const double lag = side == kPast
                            ? pack_->axes().QueryMinusKey(s, row, piece.last_key)
                            : -pack_->axes().QueryMinusKey(
@@ -134,19 +134,17 @@ const float* PairTiles::AdvancedQueries(const Piece& piece, Side side) {
   float* out = queries_.data();
   if (future_done_) return out;
   future_done_ = true;
-  // The middle factors are spent by now: AdvanceKeys has used them.
   const int64_t row = rows_.first + piece.row;
-  for (int64_t r = 0; r < piece.rows; ++r) {
-    float* tau = lags_.data();
-    for (int s = 0; s < pack_->axes().sources(); ++s) {
-      tau[s] = static_cast<float>(
+  float* tau = lags_.data();
+  for (int s = 0; s < pack_->axes().sources(); ++s) {
+    for (int64_t r = 0; r < piece.rows; ++r) {
+      tau[s * piece.rows + r] = static_cast<float>(
           pack_->axes().QueryMinusQuery(s, row + piece.rows - 1, row + r));
     }
-    MakeFactors(*head_, tau, true, factors_.data());
-    AdvanceQueries(*head_, factors_.data(),
-                   rows_.queries + (piece.row + r) * rows_.stride, 1,
-                   pack_->dim(), out + r * pack_->dim());
   }
+  AdvanceQueriesByRow(*head_, tau, true,
+                      rows_.queries + piece.row * rows_.stride,
+                      static_cast<int>(piece.rows), pack_->dim(), out);
   return out;
 }
 
@@ -182,7 +180,8 @@ const float* PairTiles::AdvancedGroup(const Piece& piece, Side side,
 // stays within the accuracy contract of weights; the few faster ones are added
 // pair by pair.
 bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
-  if (!sorted_ || encoder_->absolute_lag() || !head_->smalls().empty()) {
+  if (!head_->decays_sorted() || encoder_->absolute_lag() ||
+      !head_->smalls().empty()) {
     return false;
   }
   const int64_t row = rows_.first + piece.row;
@@ -190,26 +189,22 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
   fast_.clear();
   reach_.resize(sources);
   for (int s = 0; s < sources; ++s) {
-    reach_[s] = -pack_->axes().QueryMinusKey(s, row, piece.last_key);
+    reach_[s] = static_cast<float>(
+        -pack_->axes().QueryMinusKey(s, row, piece.last_key));
   }
-  for (size_t chain = 0; chain < head_->rates().size(); ++chain) {
-    const double reach = reach_[head_->chain_sources()[chain]];
-    if (head_->rates()[chain] * reach > kMaxGrowth ||
-        std::fabs(head_->couplings()[chain]) * reach > kMaxPolynomial) {
-      fast_.push_back(static_cast<int>(chain));
+  const auto chains = static_cast<int>(head_->rates().size());
+  const float* rates = head_->rates().data();
+  const float* couplings = head_->couplings().data();
+  const int* source = head_->chain_sources().data();
+  for (int chain = 0; chain < chains; ++chain) {
+    const float reach = reach_[source[chain]];
+    if (rates[chain] * reach > kMaxGrowth ||
+        std::fabs(couplings[chain]) * reach > kMaxPolynomial) {
+      fast_.push_back(chain);
     }
   }
+  MoveToRow(piece, row);
   float* moved = moved_.data();
-  float* tau = lags_.data();
-  for (int s = 0; s < sources; ++s) {
-    for (int64_t j = 0; j < kKeyGroup; ++j) {
-      const int64_t key = std::min(piece.first_key + j, piece.last_key);
-      tau[s * kKeyGroup + j] =
-          static_cast<float>(pack_->axes().QueryMinusKey(s, row, key));
-    }
-  }
-  AdvanceKeysByColumn(*head_, tau, false, piece.raw, kKeyBlock, pack_->dim(),
-                      kKeyGroup, moved, kKeyGroup);
   for (int chain : fast_) {
     const HeadEncoder::ChainGroup& group = head_->group_of(chain);
     for (int r = 0; r < group.order; ++r) {
@@ -223,6 +218,32 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
   return true;
 }
 
+// A(r - s) k for the keys of a piece, r the time of query `row`, which some lie
+// after.
+void PairTiles::MoveToRow(const Piece& piece, int64_t row) {
+  float* tau = lags_.data();
+  const int sources = pack_->axes().sources();
+  if (!head_->coupled()) {
+    // Back from the group's last key: one lag for all.
+    for (int s = 0; s < sources; ++s) tau[s] = -reach_[s];
+    int64_t width = 0;
+    const float* group = AdvancedGroup(piece, kPast, &width);
+    MakeFactors(*head_, tau, false, factors_.data());
+    AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
+                moved_.data(), kKeyGroup);
+    return;
+  }
+  for (int s = 0; s < sources; ++s) {
+    for (int64_t j = 0; j < kKeyGroup; ++j) {
+      const int64_t key = std::min(piece.first_key + j, piece.last_key);
+      tau[s * kKeyGroup + j] =
+          static_cast<float>(pack_->axes().QueryMinusKey(s, row, key));
+    }
+  }
+  AdvanceKeysByColumn(*head_, tau, false, piece.raw, kKeyBlock, pack_->dim(),
+                      kKeyGroup, moved_.data(), kKeyGroup);
+}
+
 // The share of the chains in fast_: gap by gap where a chain is a factor, pair
 // by pair where it is a polynomial.
 void PairTiles::AddFast(const Piece& piece, float* logits, int64_t stride) {
@@ -230,7 +251,7 @@ void PairTiles::AddFast(const Piece& piece, float* logits, int64_t stride) {
   const auto polynomials = std::stable_partition(
       fast_.begin(), fast_.end(),
       [&](int chain) { return head_->group_of(chain).order == 1; });
-  for (int source : sources_) {
+  for (int source : head_->decay_sources()) {
     fast_decays_.clear();
     std::copy_if(
         fast_.begin(), polynomials, std::back_inserter(fast_decays_),

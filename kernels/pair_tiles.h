@@ -52,6 +52,7 @@ class PairTiles {
   const float* AdvancedQueries(const Piece& piece, Side side);
   const float* AdvancedGroup(const Piece& piece, Side side, int64_t* width);
   bool Overlapping(const Piece& piece, float* logits, int64_t stride);
+  void MoveToRow(const Piece& piece, int64_t row);
   void AddFast(const Piece& piece, float* logits, int64_t stride);
   void Interleave(const Piece& piece, int source, Interleaving* times) const;
   void PairLags(const Piece& piece, int64_t row, float* tau) const;
@@ -63,11 +64,9 @@ class PairTiles {
   const HeadEncoder* head_ = nullptr;
   KeyPack* pack_ = nullptr;
   Rows rows_;
-  std::vector<int> sources_;      // that drive decays
   std::vector<int> fast_;         // chains of one Overlapping
   std::vector<int> fast_decays_;  // those of order 1 and one source
-  std::vector<double> reach_;     // back to the first row, per source
-  bool sorted_ = true;            // all of them follow the item's order
+  std::vector<float> reach_;      // back to the first row, per source
   AlignedBuffer queries_, groups_, moved_, factors_, lags_;
   std::vector<bool> future_group_done_;
   bool future_done_ = false;

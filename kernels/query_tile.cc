@@ -38,7 +38,6 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   batch_ = plan.batch(place.item);
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(ValueColumns(problem));
-  const Encoder* encoder = plan.encoder(place.item);
   bias_.Start(plan, place.item, place.head, place.first, place.rows);
   started_[0] = started_[1] = false;
 
@@ -67,7 +66,7 @@ void QueryTile::Start(const Plan& plan, const Place& place, KeyPack& pack) {
   const bool decayed =
       head != nullptr && head->one_sided() && !head->pairwise();
   if (decayed) {
-    decayed_.Start(*encoder, pack, place.first, place.rows, queries);
+    decayed_.Start(pack, place.first, place.rows, queries);
   }
   exact_ = problem.outputs.lse || problem.outputs.scores;
   few_ = item_->query_rows * group <= kFewQueries;
@@ -159,8 +158,12 @@ int64_t QueryTile::Width(const KeyPack& pack, int64_t first, int64_t key,
   if (head == nullptr || !head->one_sided()) return TileKeys(keys);
   const int64_t width =
       TileKeys(std::min(keys, kReferenceKeys - key % kReferenceKeys));
-  return head->pairwise() || decayed_.After(first, pack.Reference(key))
-             ? width
+  if (head->pairwise() || decayed_.After(first, pack.Reference(key))) {
+    return width;
+  }
+  return width >= kMovedKeys &&
+                 decayed_.After(first, pack.LastKey(key, kMovedKeys))
+             ? kMovedKeys
              : std::min<int64_t>(width, kKeyBlock);
 }
 
@@ -228,16 +231,17 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
   const HeadEncoder* head = pack.head();
   const bool pairwise = head != nullptr && head->pairwise();
   const float* queries = nullptr;
-  bool at_block_end = false;
+  bool at_last = false;
   if (head == nullptr || !head->one_sided()) {
     queries = queries_.data() + step.first * dim_;
   } else if (!pairwise &&
              decayed_.After(step.first, pack.Reference(step.key))) {
     queries = decayed_.MovedTo(step.first, step.rows, pack.Reference(step.key));
-  } else if (!pairwise && step.keys == kKeyBlock &&
-             decayed_.After(step.first, pack.BlockEnd(step.key))) {
-    queries = decayed_.MovedTo(step.first, step.rows, pack.BlockEnd(step.key));
-    at_block_end = true;
+  } else if (!pairwise && step.keys <= kMovedKeys &&
+             decayed_.After(step.first, pack.LastKey(step.key, step.keys))) {
+    queries = decayed_.MovedTo(step.first, step.rows,
+                               pack.LastKey(step.key, step.keys));
+    at_last = true;
   }
   const float* in_place = pack.KeysInPlace(step.key);
   if (few_ && in_place != nullptr) {
@@ -255,11 +259,11 @@ absl::Status QueryTile::FillLogits(TileGemm& gemm, KeyPack& pack,
   }
   if (queries != nullptr && !pairwise) {
     if (half_ && !exact_) {
-      return HalfLogits(gemm, pack, step, queries, at_block_end);
+      return HalfLogits(gemm, pack, step, queries, at_last);
     }
-    if (!at_block_end) pack.EnsureKeys(step.key, step.key + step.keys);
+    if (!at_last) pack.EnsureKeys(step.key, step.key + step.keys);
     const float* packed =
-        at_block_end ? pack.KeysAtBlockEnd(step.key) : pack.Keys(step.key);
+        at_last ? pack.KeysAtLast(step.key, step.keys) : pack.Keys(step.key);
     if (small_ || (exact_ && !half_)) {
       SmallLogits(step, queries, packed);
       return absl::OkStatus();

@@ -54,8 +54,8 @@ class QueryTile {
 
   // Keys that rows from `first` on can meet in one product, at most `keys` from
   // `key` on. Under a one-sided encoding these share a reference; where the
-  // rows are not all after it, blocks are taken one by one, so that those
-  // before the rows are products still.
+  // rows are not all after it, kMovedKeys are taken that they are after, or
+  // blocks one by one, so that those before the rows are products still.
   int64_t Width(const KeyPack& pack, int64_t first, int64_t key,
                 int64_t keys) const;
 
@@ -99,7 +99,7 @@ class QueryTile {
                          bool rescale);
   void StartHalves(int64_t rows, bool decayed);
   absl::Status HalfLogits(TileGemm& gemm, KeyPack& pack, const Step& step,
-                          const float* queries, bool at_block_end);
+                          const float* queries, bool at_last);
   absl::Status AddHalfValues(TileGemm& gemm, KeyPack& pack, const Step& step,
                              bool rescale, bool accumulate);
   void GatherHalfValues();

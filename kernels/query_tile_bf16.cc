@@ -25,11 +25,11 @@ void QueryTile::StartHalves(int64_t rows, bool decayed) {
 
 absl::Status QueryTile::HalfLogits(TileGemm& gemm, KeyPack& pack,
                                    const Step& step, const float* queries,
-                                   bool at_block_end) {
+                                   bool at_last) {
   const int rows = PaddedRows(step.rows);
   const uint16_t* keys = nullptr;
-  if (at_block_end) {
-    keys = pack.HalfKeysAtBlockEnd(step.key);
+  if (at_last) {
+    keys = pack.HalfKeysAtLast(step.key, step.keys);
   } else {
     pack.EnsureHalfKeys(step.key, step.key + step.keys);
     keys = pack.HalfKeys(step.key);

@@ -7,6 +7,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/rotation.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -20,6 +21,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 using Lane = hn::CappedTag<float, 16>;
+
+// Rows asked for in advance, a cache line at a time.
+constexpr int64_t kRowsAhead = 6, kLineFloats = 16;
 
 // y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos over a run of planes.
 HWY_INLINE void RotateHalfSplit(const float* HWY_RESTRICT cosine,
@@ -134,6 +138,7 @@ void EncodeRowImpl(const HeadEncoder* head, bool query, const float* phases,
   const Lane d;
   auto check = hn::Zero(d);
   if (head != nullptr) {
+    scale *= head->common_scale();
     const std::vector<float>* basis =
         query ? &head->query_basis() : &head->key_basis();
     if (!basis->empty()) {
@@ -174,14 +179,14 @@ void EncodePlainRowsImpl(const float* HWY_RESTRICT src, int64_t rows,
 }
 
 // A row that turns its first 2 * planes channels in halves.
-HWY_INLINE void TurnHalves(const RowBatch& batch, int planes,
+HWY_INLINE void TurnHalves(const RowBatch& batch, float scale, int planes,
                            const float* HWY_RESTRICT src,
                            const float* HWY_RESTRICT cosine,
                            float* HWY_RESTRICT dst) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const float* HWY_RESTRICT sine = cosine + batch.head->table_size();
-  const auto by = hn::Set(d, batch.scale);
+  const auto by = hn::Set(d, scale);
   auto check = hn::Zero(d);
   int64_t p = 0;
   for (; p + n <= planes; p += n) {
@@ -196,14 +201,14 @@ HWY_INLINE void TurnHalves(const RowBatch& batch, int planes,
   float rest = 0;
   for (; p < planes; ++p) {
     const float x0 = src[p], x1 = src[p + planes];
-    const float c = cosine[p] * batch.scale, s = sine[p] * batch.scale;
+    const float c = cosine[p] * scale, s = sine[p] * scale;
     rest += 0 * x0 + 0 * x1;
     dst[p] = x0 * c - x1 * s;
     dst[p + planes] = x0 * s + x1 * c;
   }
   for (int64_t i = 2 * planes; i < batch.dim; ++i) {
     rest += 0 * src[i];
-    dst[i] = src[i] * batch.scale;
+    dst[i] = src[i] * scale;
   }
   std::fill(dst + batch.dim, dst + batch.padded, 0.0f);
   if (rest != 0 || !hn::AllTrue(d, hn::Eq(check, hn::Zero(d)))) {
@@ -248,12 +253,17 @@ void EncodeRowsImpl(const RowBatch& batch) {
     return EncodeInBasis(batch, basis);
   }
   const int planes = batch.phases == nullptr ? -1 : head.half_split_planes();
+  const float scale = batch.scale * head.common_scale();
   for (int64_t r = 0; r < batch.rows; ++r) {
     const float* src = batch.src + r * batch.stride;
+    // Also past the last row, where the next batch goes on.
+    for (int64_t c = 0; c < batch.dim; c += kLineFloats) {
+      hwy::Prefetch(src + kRowsAhead * batch.stride + c);
+    }
     float* dst = batch.dst + r * batch.padded;
     const float* phases = PhasesOf(batch, r);
     if (planes >= 0) {
-      TurnHalves(batch, planes, src, phases, dst);
+      TurnHalves(batch, scale, planes, src, phases, dst);
     } else {
       EncodeRowImpl(&head, batch.query, phases, batch.scale, src, batch.dim,
                     batch.padded, batch.scratch, dst);

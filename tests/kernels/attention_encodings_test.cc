@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/key_pack.h"
 #include "tests/kernels/answer.h"
 #include "tests/kernels/encoding_families.h"
 #include "tests/kernels/problem_builder.h"
@@ -84,6 +85,18 @@ TEST(Encodings, GapsFromNanosecondsToACenturyInOneSequence) {
       }
       EXPECT_EQ(Judge(spec, Slack(family.spec)), "") << family.name;
     }
+  }
+}
+
+// Tiles before, inside and after the keys that share a reference, and those
+// that are moved to their own last one.
+TEST(Encodings, KeysOfSeveralReferencesKeepTheContract) {
+  constexpr int64_t kRows = kReferenceKeys + 14;
+  for (const Family& family : OneSidedFamilies()) {
+    EXPECT_EQ(Judge(FamilyProblem(family, 15, kRows, kRows, true),
+                    Slack(family.spec)),
+              "")
+        << family.name;
   }
 }
 
