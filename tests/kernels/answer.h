@@ -25,6 +25,14 @@ struct Answer {
 
 inline constexpr OutputSet kAllOutputs = {
     .output = true, .lse = true, .scores = true, .weights = true};
+// With those that need no matrix.
+inline constexpr OutputSet kEverything = {.output = true,
+                                          .lse = true,
+                                          .scores = true,
+                                          .weights = true,
+                                          .entropy = true,
+                                          .key_mass = true,
+                                          .top_k = 2};
 
 // Buffers of the plan's sizes, filled with a number that no kernel writes.
 Answer UnwrittenAnswer(const Plan& plan);

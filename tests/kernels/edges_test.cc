@@ -3,7 +3,6 @@
 // a number, empty axes, ties, determinism.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,13 +22,6 @@ using Kind = TimeAxis::Kind;
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
-constexpr OutputSet kEverything = {.output = true,
-                                   .lse = true,
-                                   .scores = true,
-                                   .weights = true,
-                                   .entropy = true,
-                                   .key_mass = true,
-                                   .top_k = 2};
 
 // Two heads, ticks 0, 1, 2, ...
 ProblemSpec Rows(int64_t queries, int64_t keys, DType dtype) {

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -19,13 +18,6 @@ namespace {
 
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr OutputSet kEverything = {.output = true,
-                                   .lse = true,
-                                   .scores = true,
-                                   .weights = true,
-                                   .entropy = true,
-                                   .key_mass = true,
-                                   .top_k = 2};
 
 std::vector<Family> AllFamilies() {
   std::vector<Family> families = OneSidedFamilies();
