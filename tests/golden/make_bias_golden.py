@@ -17,16 +17,14 @@ kernels; conventions: lag D = t_query - t_key in units of unit_ns, past keys D >
                    factors of queries
 """
 
-import argparse
 import decimal
 import math
-import pathlib
 import sys
 from decimal import Decimal
 from fractions import Fraction
 
 sys.dont_write_bytecode = True
-from make_golden import NS, Writer, cos_sin  # noqa: E402
+from make_golden import NS, Writer, cos_sin, write_or_check  # noqa: E402
 
 decimal.getcontext().prec = 60
 D = Decimal
@@ -363,20 +361,5 @@ def absolutes():
 FILES = {"biases.txt": biases, "gates.txt": gates, "absolutes.txt": absolutes}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    folder = pathlib.Path(__file__).parent
-    stale = []
-    for name, make in FILES.items():
-        if not check:
-            (folder / name).write_text(make())
-        elif (folder / name).read_text() != make():
-            stale.append(name)
-    if stale:
-        sys.exit("not what make_bias_golden.py writes: " + ", ".join(stale))
-
-
 if __name__ == "__main__":
-    main()
+    write_or_check(FILES, __doc__)

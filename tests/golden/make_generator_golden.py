@@ -15,16 +15,14 @@ kernels; conventions: lag D = t_query - t_key >= 0 for past keys, score q^T A(D)
                     exp(x A + y B) at places (x, y)
 """
 
-import argparse
 import decimal
 import math
-import pathlib
 import sys
 from decimal import Decimal
 from fractions import Fraction
 
 sys.dont_write_bytecode = True
-from make_golden import PI, Writer, cos_sin, to_decimal  # noqa: E402
+from make_golden import PI, Writer, cos_sin, to_decimal, write_or_check  # noqa: E402
 
 decimal.getcontext().prec = 120
 TWO_PI = 2 * to_decimal(PI)
@@ -484,23 +482,9 @@ def families_text():
     return out.result()
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true")
-    check = parser.parse_args().check
-    folder = pathlib.Path(__file__).parent
-    stale = []
-    for name, make in (("rotary.txt", rotary_text),
-                       ("generators.txt", generators_text),
-                       ("families.txt", families_text)):
-        text = make()
-        if not check:
-            (folder / name).write_text(text)
-        elif (folder / name).read_text() != text:
-            stale.append(name)
-    if stale:
-        sys.exit("not what this program writes: " + ", ".join(stale))
+FILES = {"rotary.txt": rotary_text, "generators.txt": generators_text,
+         "families.txt": families_text}
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(FILES, __doc__)

@@ -376,20 +376,21 @@ def attention():
 FILES = {"phases.txt": phases, "slopes.txt": slopes, "attention.txt": attention}
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def write_or_check(files, about):
+    """Writes the files beside this program, or tells which are not so."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--check", action="store_true")
     check = parser.parse_args().check
     folder = pathlib.Path(__file__).parent
     stale = []
-    for name, make in FILES.items():
+    for name, make in files.items():
         if not check:
             (folder / name).write_text(make())
         elif (folder / name).read_text() != make():
             stale.append(name)
     if stale:
-        sys.exit("not what make_golden.py writes: " + ", ".join(stale))
+        sys.exit(f"not what {parser.prog} writes: " + ", ".join(stale))
 
 
 if __name__ == "__main__":
-    main()
+    write_or_check(FILES, __doc__)
