@@ -3,16 +3,13 @@
 import asyncio
 import contextlib
 import threading
-import time
 
-import grpc
 import numpy as np
 import pytest
 
 import attnd
-from attnd.v1 import attention_pb2
-from running import Scripted, retry_after, status_bytes
-from stream_requests import check, expected, request
+from running import Scripted
+from stream_requests import check, echoes, expected, request
 
 
 def collect(target, source, **options):
@@ -201,25 +198,6 @@ def test_a_restart_loses_no_answer_and_gives_none_twice(restartable, how):
         return answers
 
     check(asyncio.run(take()), 120)
-
-
-def echoes(refusals, seen):
-    """Answers each id after refusing it as often as `refusals` says."""
-
-    def answer(path, messages, context):
-        for message in messages:
-            sent = attention_pb2.AttendStreamRequest.FromString(message)
-            name = sent.request.request_id
-            seen.setdefault(name, []).append(time.monotonic())
-            answer = attention_pb2.AttendStreamResponse(request_id=name)
-            if len(seen[name]) <= refusals:
-                code = grpc.StatusCode.UNAVAILABLE
-                answer.status = status_bytes(code, "queue full", retry_after(0.05))
-            else:
-                answer.response.request_id = name
-            yield answer.SerializeToString()
-
-    return answer
 
 
 def test_refusals_with_a_delay_are_sent_again_after_it():

@@ -1,16 +1,13 @@
 """AttendStream: order, back-pressure, refusals, broken connections."""
 
 import threading
-import time
 
-import grpc
 import numpy as np
 import pytest
 
 import attnd
-from attnd.v1 import attention_pb2
-from running import Scripted, retry_after, status_bytes
-from stream_requests import check, expected, request
+from running import Scripted
+from stream_requests import check, echoes, expected, request
 
 
 @pytest.mark.parametrize("ordered", [False, True])
@@ -107,38 +104,18 @@ def test_a_restart_loses_no_answer_and_gives_none_twice(restartable, how):
     check(answers, 120)
 
 
-def _answers(messages, refusals):
-    """Echoes, refusing each id as often as `refusals` says."""
-    seen = {}
-    for message in messages:
-        sent = attention_pb2.AttendStreamRequest.FromString(message)
-        name = sent.request.request_id
-        seen.setdefault(name, []).append(time.monotonic())
-        answer = attention_pb2.AttendStreamResponse(request_id=name)
-        if len(seen[name]) <= refusals:
-            code = grpc.StatusCode.UNAVAILABLE
-            answer.status = status_bytes(code, "queue full", retry_after(0.05))
-        else:
-            answer.response.request_id = name
-        yield answer.SerializeToString()
-    _answers.seen = seen
-
-
 def test_refusals_with_a_delay_are_sent_again_after_it():
-    with Scripted(
-        lambda path, messages, _: _answers(messages, 2), streams=True
-    ) as server:
+    seen = {}
+    with Scripted(echoes(2, seen), streams=True) as server:
         with attnd.Client(server.target) as client:
             answers = list(client.stream(map(request, range(3)), max_in_flight=2))
             assert all(answer.error is None for answer in answers)
-    for times in _answers.seen.values():
+    for times in seen.values():
         assert len(times) == 3 and min(np.diff(times)) >= 0.05
 
 
 def test_refusals_end_after_max_attempts():
-    with Scripted(
-        lambda path, messages, _: _answers(messages, 99), streams=True
-    ) as server:
+    with Scripted(echoes(99, {}), streams=True) as server:
         with attnd.Client(server.target, max_attempts=2) as client:
             (answer,) = client.stream([request(0)], max_in_flight=1)
             assert isinstance(answer.error, attnd.Overloaded)
