@@ -8,8 +8,8 @@
 #include "kernels/float16.h"
 #include "kernels/float_mode.h"
 #include "kernels/gemm.h"
+#include "kernels/linear_carry.h"
 #include "kernels/linear_chunk.h"
-#include "kernels/linear_frame.h"
 #include "kernels/linear_held.h"
 #include "kernels/linear_normaliser.h"
 #include "kernels/linear_sums.h"
@@ -70,8 +70,6 @@ class Pass {
   absl::Status Segment(LinearProgress::State& progress, int64_t last_key);
   void Select(bool backward);
   absl::Status Begin(LinearProgress::State& progress);
-  void LoadState(LinearSums& sums);
-  void StoreState(const LinearProgress::State& progress);
   const double* LagsFrom(int64_t from, int64_t to,
                          std::vector<double>& lags) const;
   absl::Status RunChunk(LinearProgress::State& progress);
@@ -83,6 +81,9 @@ class Pass {
   int64_t OutputIndex(int64_t head, int64_t row) const;
   void WriteRow(int64_t head, int64_t row, const float* values) const;
   void AddFuture(int64_t head, int64_t row, float* sums);
+  LinearHead here() const {
+    return {plan_, item_, kv_head_, head_, work_.walk};
+  }
   HeldKeys* held() { return plan_.state_shape().held ? &work_.held : nullptr; }
   bool cancelled() const {
     return cancelled_ != nullptr && cancelled_->load(std::memory_order_relaxed);
@@ -103,62 +104,6 @@ void Pass::Select(bool backward) {
   work_.decays.Select(head_, backward, PaddedDim(plan_.state_shape().dim));
   if (held() != nullptr) {
     work_.held.Select(plan_, item_, kv_head_, head_, work_.walk);
-  }
-}
-
-// The carried state in the item's frame; zeros without one.
-void Pass::LoadState(LinearSums& sums) {
-  const LinearStateShape& shape = plan_.state_shape();
-  const int64_t width = plan_.width();
-  sums.Reset(PaddedDim(shape.dim), width);
-  if (!work_.walk.has_start()) return;
-  const LinearState& state = *plan_.problem().initial_state;
-  const int64_t head = item_ * shape.kv_heads + kv_head_;
-  std::vector<double> sent(shape.dim * width, 0.0);
-  for (int64_t c = 0; c < shape.dim; ++c) {
-    std::copy_n(state.sums.begin() + (head * shape.dim + c) * shape.value_dim,
-                shape.value_dim, sent.begin() + c * width);
-    if (shape.normaliser) {
-      sent[c * width + shape.value_dim] =
-          state.normaliser[head * shape.dim + c];
-    }
-  }
-  EnterFrame(head_,
-             head_ == nullptr ? nullptr : work_.walk.axes().OriginPoints(),
-             shape.dim, width, sent.data(), sums.exact());
-  // The products apply the scale; that of the encoder is in the frame.
-  sums.Round();
-}
-
-// Sums at the last key, or as they came where there is none.
-void Pass::StoreState(const LinearProgress::State& progress) {
-  const LinearStateShape& shape = plan_.state_shape();
-  LinearState& state = *out_.state;
-  const int64_t head = item_ * shape.kv_heads + kv_head_;
-  const int64_t width = plan_.width();
-  std::vector<double> sent(shape.dim * width, 0.0);
-  const PhasePoint* points = head_ == nullptr ? nullptr
-                             : work_.walk.keys() > 0
-                                 ? work_.walk.KeyPoints(work_.walk.keys() - 1)
-                                 : work_.walk.axes().OriginPoints();
-  LeaveFrame(head_, points, shape.dim, width, progress.sums.exact(),
-             sent.data());
-  for (int64_t c = 0; c < shape.dim; ++c) {
-    std::copy_n(sent.begin() + c * width, shape.value_dim,
-                state.sums.begin() + (head * shape.dim + c) * shape.value_dim);
-    if (shape.normaliser) {
-      state.normaliser[head * shape.dim + c] =
-          sent[c * width + shape.value_dim];
-    }
-  }
-  if (shape.decay_sum) {
-    state.decay_sum[head] = work_.normaliser.decay_sum();
-  }
-  if (shape.held) {
-    work_.held.Last(state.held_key.data() + head * shape.dim,
-                    state.held_value.data() + head * shape.value_dim);
-    // The same for every head of the item.
-    if (kv_head_ == 0) state.held_gap[item_] = work_.held.LastGap();
   }
 }
 
@@ -273,7 +218,7 @@ absl::Status Pass::InsideRows(int64_t first, int64_t last,
 absl::Status Pass::Begin(LinearProgress::State& progress) {
   LinearWalk& walk = work_.walk;
   progress.started = true;
-  LoadState(progress.sums);
+  LoadState(here(), progress.sums);
   int64_t last = 0;
   while (last < walk.queries() && walk.Seen(last) == 0) ++last;
   progress.query = last;
@@ -370,7 +315,8 @@ absl::Status Pass::Forward() {
   progress.decay_sum = work_.normaliser.decay_sum();
   if (progress.key >= work_.walk.keys() && out_.state != nullptr &&
       out_.state->keys[item_] > 0) {
-    StoreState(progress);
+    StoreState(here(), progress.sums, work_.normaliser, work_.held,
+               *out_.state);
   }
   return absl::OkStatus();
 }
@@ -401,40 +347,6 @@ absl::StatusOr<std::unique_ptr<LinearWorkspace>> LinearWorkspace::Create() {
   std::unique_ptr<LinearWorkspace> workspace(new LinearWorkspace);
   workspace->state_->gemm = *std::move(gemm);
   return workspace;
-}
-
-LinearState StartState(const LinearPlan& plan) {
-  const LinearStateShape& shape = plan.state_shape();
-  const AttentionProblem& p = plan.problem().attention;
-  LinearState state = LinearState::Zero(shape);
-  const LinearState* initial = plan.problem().initial_state;
-  for (int64_t item = 0; item < shape.items; ++item) {
-    const ItemGeometry& rows = plan.rows().item(item);
-    if (initial != nullptr) CopyReference(*initial, item, state);
-    state.keys[item] =
-        (initial == nullptr ? 0 : initial->keys[item]) + rows.key_rows;
-    if (rows.key_rows == 0) continue;
-    const int64_t batch = plan.rows().batch(item);
-    const int64_t last = rows.KeyRow(rows.key_rows - 1);
-    for (int c = 0; c < shape.coordinates; ++c) {
-      const int64_t at = item * shape.coordinates + c;
-      if (!shape.exact) {
-        state.reference_real[at] = p.key_time.Real(batch, last, c);
-      } else if (p.key_time.kind() == TimeAxis::Kind::kTicks) {
-        state.reference_ticks[at] = p.key_time.Ticks(batch, last, c);
-      } else {
-        state.reference_ticks[at] = last - plan.rows().rows(item).first_key;
-      }
-    }
-    for (int64_t g = 0; g < shape.kv_heads && shape.clock_channels > 0; ++g) {
-      std::vector<float> values(p.key_clock.shape().cols);
-      p.key_clock.LoadRow(batch, g, last, values.data());
-      std::copy_n(values.begin(), shape.clock_channels,
-                  state.reference_clock.begin() +
-                      (item * shape.kv_heads + g) * shape.clock_channels);
-    }
-  }
-  return state;
 }
 
 absl::Status RunLinearSegment(const LinearPlan& plan, int64_t head,

@@ -69,9 +69,6 @@ class LinearWorkspace {
   std::unique_ptr<State> state_;
 };
 
-// The final state's references, zero sums; segments fill the rest.
-LinearState StartState(const LinearPlan& plan);
-
 // Computes the next segment of a head (item * Hkv + kv head): plan.segments()
 // calls finish it. `cancelled` (may be null) is looked at between chunks: when
 // set, returns CANCELLED. The same plan gives the same bytes on any threads.

@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "kernels/linear_carry.h"
 #include "server/linear_request.h"
 #include "server/linear_wire.h"
 

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "kernels/float16.h"
+#include "kernels/linear_carry.h"
 
 namespace attnd::testing {
 namespace {
