@@ -6,12 +6,12 @@
 #include <cmath>
 #include <cstdint>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "tests/kernels/answer.h"
 #include "tests/kernels/problem_builder.h"
 #include "tests/kernels/random_problem.h"
+#include "tests/kernels/unit_order.h"
 
 namespace attnd::testing {
 namespace {
@@ -19,6 +19,7 @@ namespace {
 using Kind = TimeAxis::Kind;
 
 constexpr int kTrials = kSanitized ? 15 : 60;
+constexpr OutputSet kOutputAndLse = {.output = true, .lse = true};
 constexpr RandomLimits kLimits = {.pairs = 30'000, .max_rows = 300};
 
 // Random problems of one kind of time.
@@ -128,37 +129,6 @@ TEST(AttentionInvariance, PairLayoutsAreAPermutationOfChannels) {
   }
 }
 
-// Units in random orders, each on one of two workspaces.
-void ExpectTheSameBytesInAnyOrder(const ProblemSpec& spec, size_t least_units,
-                                  Random& random) {
-  const auto owned = OwnedProblem::Build(spec);
-  ASSERT_TRUE(owned.ok()) << owned.status();
-  AttentionProblem problem = owned->problem();
-  problem.outputs = {.output = true, .lse = true};
-  const auto plan = Plan::Make(problem);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_GE(plan->units().size(), least_units);
-  Answer in_order = UnwrittenAnswer(*plan);
-  ASSERT_TRUE(RunAll(*plan, ThisThreadsWorkspace(), BuffersOf(in_order)).ok());
-
-  const auto first = Workspace::Create(), second = Workspace::Create();
-  ASSERT_TRUE(first.ok() && second.ok());
-  std::vector<int64_t> order(plan->units().size());
-  std::iota(order.begin(), order.end(), 0);
-  for (int trial = 0; trial < 3; ++trial) {
-    for (size_t i = order.size(); i-- > 1;) {
-      std::swap(order[i], order[random.Integer(0, static_cast<int64_t>(i))]);
-    }
-    Answer shuffled = UnwrittenAnswer(*plan);
-    for (int64_t unit : order) {
-      Workspace& workspace = random.Coin() ? **first : **second;
-      ASSERT_TRUE(RunUnit(*plan, unit, workspace, BuffersOf(shuffled)).ok());
-    }
-    FillEmptyRows(*plan, BuffersOf(shuffled));
-    EXPECT_EQ(CompareBits(in_order, shuffled), "");
-  }
-}
-
 TEST(AttentionInvariance, UnitsInAnyOrderOnTwoWorkspacesGiveTheSameBytes) {
   ProblemSpec spec;
   spec.batch = 2;
@@ -174,7 +144,7 @@ TEST(AttentionInvariance, UnitsInAnyOrderOnTwoWorkspacesGiveTheSameBytes) {
   spec.encoding->blocks = {RotaryBlock{}};
   spec.encoding->biases = {AlibiTerm{}};
   spec.causal = true;
-  ExpectTheSameBytesInAnyOrder(spec, 6, random);
+  ExpectTheSameBytesInAnyOrder(spec, kOutputAndLse, 6, random);
 }
 
 TEST(AttentionInvariance, SomeHeadsOfThoseThatShareKeysGiveTheSameBytes) {
@@ -190,7 +160,7 @@ TEST(AttentionInvariance, SomeHeadsOfThoseThatShareKeysGiveTheSameBytes) {
   spec.encoding.emplace();
   spec.encoding->blocks = {RotaryBlock{}};
   // 128 rows in 3 or more parts of the heads, the others in another.
-  ExpectTheSameBytesInAnyOrder(spec, 4, random);
+  ExpectTheSameBytesInAnyOrder(spec, kOutputAndLse, 4, random);
 }
 
 TEST(AttentionInvariance, ProblemsInterleavedOnOneWorkspaceDoNotMix) {

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
-#include <numeric>
 #include <string>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "tests/kernels/answer.h"
 #include "tests/kernels/problem_builder.h"
 #include "tests/kernels/random_problem.h"
+#include "tests/kernels/unit_order.h"
 
 namespace attnd::testing {
 namespace {
@@ -235,31 +235,9 @@ TEST(AttentionOutputs, AnyOrderOfUnitsGivesTheSameBytes) {
   Random random(41);
   spec.Fill(random);
   spec.causal = true;
-  const auto owned = OwnedProblem::Build(spec);
-  AttentionProblem problem = owned->problem();
-  problem.outputs = {
-      .output = true, .entropy = true, .key_mass = true, .top_k = 5};
-  const auto plan = Plan::Make(problem);
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  ASSERT_GE(plan->units().size(), 6u);
-  Answer in_order = UnwrittenAnswer(*plan);
-  ASSERT_TRUE(RunAll(*plan, ThisThreadsWorkspace(), BuffersOf(in_order)).ok());
-  const auto other = Workspace::Create();
-  ASSERT_TRUE(other.ok());
-  std::vector<int64_t> order(plan->units().size());
-  std::iota(order.begin(), order.end(), 0);
-  for (size_t i = order.size(); i-- > 1;) {
-    std::swap(order[i], order[random.Integer(0, static_cast<int64_t>(i))]);
-  }
-  Answer shuffled = UnwrittenAnswer(*plan);
-  for (int64_t unit : order) {
-    Workspace& workspace = random.Coin() ? **other : ThisThreadsWorkspace();
-    ASSERT_TRUE(RunUnit(*plan, unit, workspace, BuffersOf(shuffled)).ok());
-  }
-  FillEmptyRows(*plan, BuffersOf(shuffled));
-  FinishKeyMass(*plan, BuffersOf(shuffled));
-  EXPECT_EQ(CompareBits(in_order, shuffled), "");
-  EXPECT_LE((*other)->scratch_bytes(), plan->workspace_bytes());
+  ExpectTheSameBytesInAnyOrder(
+      spec, {.output = true, .entropy = true, .key_mass = true, .top_k = 5}, 6,
+      random);
 }
 
 }  // namespace
