@@ -11,18 +11,21 @@
 namespace attnd::server {
 namespace {
 
+// Writes its number down. For one worker: no lock.
+TestJob::Unit Note(int number, std::vector<int>& order) {
+  return [number, &order](int64_t, const std::atomic<bool>&) {
+    order.push_back(number);
+    return absl::OkStatus();
+  };
+}
+
 TEST_F(ExecutorTest, ServesTheEarliestDeadlineFirst) {
   Make(1);
   Gate gate;
   const auto blocker = Occupy(gate);
   std::vector<int> order;
-  const auto note = [&order](int number) {
-    return [&order, number](int64_t, const std::atomic<bool>&) {
-      order.push_back(number);  // one worker: no lock needed
-      return absl::OkStatus();
-    };
-  };
-  TestJob late(note(3)), early(note(1)), middle(note(2)), equal(note(4));
+  TestJob late(Note(3, order)), early(Note(1, order)), middle(Note(2, order)),
+      equal(Note(4, order));
   executor_->Submit(late, 1, In(30));
   executor_->Submit(early, 1, In(10));
   executor_->Submit(middle, 1, In(20));
@@ -37,13 +40,7 @@ TEST_F(ExecutorTest, WithinATenantPrioritiesComeFirst) {
   Gate gate;
   const auto blocker = Occupy(gate);
   std::vector<int> order;
-  const auto note = [&order](int number) {
-    return [&order, number](int64_t, const std::atomic<bool>&) {
-      order.push_back(number);
-      return absl::OkStatus();
-    };
-  };
-  TestJob low(note(3)), normal(note(2)), high(note(1));
+  TestJob low(Note(3, order)), normal(Note(2, order)), high(Note(1, order));
   executor_->Submit(low, 1, In(1), {.priority = -1});
   executor_->Submit(normal, 1, In(20));
   executor_->Submit(high, 1, In(30), {.priority = 5});
