@@ -1,6 +1,7 @@
 #include "kernels/chains.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "kernels/matrix_exp.h"
@@ -53,23 +54,34 @@ void MakeFactorsImpl(const HeadEncoder& head, const float* HWY_RESTRICT tau,
   }
 }
 
+// Calls f with how often the chains of a group repeat, 1 or 2, as a constant.
+template <typename F>
+HWY_INLINE void WithRepeats(const HeadEncoder::ChainGroup& group, F&& f) {
+  return group.halves_alike ? f(std::integral_constant<int, 2>())
+                            : f(std::integral_constant<int, 1>());
+}
+
 // One row; lanes over the chains of a group. `factors_of(chain, live, e, z)`
 // gives the factors of `live` chains, at most a vector.
-template <int kOrder, typename Factors>
+template <int kOrder, int kRepeats, typename Factors>
 HWY_INLINE void AdvanceGroup(const HeadEncoder::ChainGroup& group,
                              Factors&& factors_of, const float* in,
                              float* out) {
   const Lane d;
   const int64_t n = hn::Lanes(d), count = group.count;
+  const int64_t period = count / kRepeats;
   Vector e, z, x[kOrder], y[kOrder];
   int64_t i = 0;
-  for (; i + n <= count; i += n) {
+  for (; i + n <= period; i += n) {
     factors_of(group.factor_offset + i, n, e, z);
-    for (int r = 0; r < kOrder; ++r) x[r] = hn::LoadU(d, in + r * count + i);
-    Polynomial<true, kOrder>(d, e, z, x, y);
-    for (int r = 0; r < kOrder; ++r) hn::StoreU(y[r], d, out + r * count + i);
+    for (int k = 0; k < kRepeats; ++k) {
+      const int64_t p = i + k * period;
+      for (int r = 0; r < kOrder; ++r) x[r] = hn::LoadU(d, in + r * count + p);
+      Polynomial<true, kOrder>(d, e, z, x, y);
+      for (int r = 0; r < kOrder; ++r) hn::StoreU(y[r], d, out + r * count + p);
+    }
   }
-  if (i == count) return;
+  if (i == period) return;
   const int64_t left = count - i;
   factors_of(group.factor_offset + i, left, e, z);
   for (int r = 0; r < kOrder; ++r) {
@@ -88,9 +100,11 @@ HWY_INLINE void AdvanceRow(const HeadEncoder& head, Factors&& factors_of,
   for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
     if (in != out) std::copy(in + done, in + group.first, out + done);
     done = group.first + int64_t{group.order} * group.count;
-    WithOrder(group.order, [&](auto order) HWY_ATTR {
-      AdvanceGroup<order>(group, factors_of, in + group.first,
-                          out + group.first);
+    WithRepeats(group, [&](auto repeats) HWY_ATTR {
+      WithOrder(group.order, [&](auto order) HWY_ATTR {
+        AdvanceGroup<order, repeats>(group, factors_of, in + group.first,
+                                     out + group.first);
+      });
     });
   }
   if (in != out) std::copy(in + done, in + stride, out + done);
@@ -128,40 +142,47 @@ void AdvanceQueriesByRowImpl(const HeadEncoder& head,
   }
 }
 
-// Lanes over keys, one chain of a group at a time.
-template <int kOrder, typename Factors>
+// Lanes over keys, one chain of a group at a time. `factors_of(chain, column,
+// e, z)` gives the factors of a vector of keys.
+template <int kOrder, int kRepeats, typename Factors>
 HWY_INLINE void AdvanceGroupColumns(const HeadEncoder::ChainGroup& group,
                                     Factors&& factors_of, const float* src,
                                     int64_t src_width, int width, float* dst,
                                     int64_t dst_width) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
-  for (int i = 0; i < group.count; ++i) {
+  const int period = group.count / kRepeats;
+  for (int i = 0; i < period; ++i) {
     const float* in = src + (group.first + i) * src_width;
     float* out = dst + (group.first + i) * dst_width;
     for (int64_t j = 0; j < width; j += n) {
       Vector e, z, x[kOrder], y[kOrder];
       factors_of(group.factor_offset + i, j, e, z);
-      for (int r = 0; r < kOrder; ++r) {
-        x[r] = hn::LoadU(d, in + r * group.count * src_width + j);
-      }
-      Polynomial<false, kOrder>(d, e, z, x, y);
-      for (int r = 0; r < kOrder; ++r) {
-        hn::StoreU(y[r], d, out + r * group.count * dst_width + j);
+      for (int k = 0; k < kRepeats; ++k) {
+        const int64_t source = k * period * src_width + j;
+        const int64_t target = k * period * dst_width + j;
+        for (int r = 0; r < kOrder; ++r) {
+          x[r] = hn::LoadU(d, in + r * group.count * src_width + source);
+        }
+        Polynomial<false, kOrder>(d, e, z, x, y);
+        for (int r = 0; r < kOrder; ++r) {
+          hn::StoreU(y[r], d, out + r * group.count * dst_width + target);
+        }
       }
     }
   }
 }
 
-// `factors_of(chain, column, e, z)` gives the factors of a vector of keys.
 template <typename Factors>
 HWY_INLINE void AdvanceColumns(const HeadEncoder& head, Factors&& factors_of,
                                const float* src, int64_t src_width, int width,
                                float* dst, int64_t dst_width) {
   for (const HeadEncoder::ChainGroup& group : head.chain_groups()) {
-    WithOrder(group.order, [&](auto order) HWY_ATTR {
-      AdvanceGroupColumns<order>(group, factors_of, src, src_width, width, dst,
-                                 dst_width);
+    WithRepeats(group, [&](auto repeats) HWY_ATTR {
+      WithOrder(group.order, [&](auto order) HWY_ATTR {
+        AdvanceGroupColumns<order, repeats>(group, factors_of, src, src_width,
+                                            width, dst, dst_width);
+      });
     });
   }
 }

@@ -26,8 +26,9 @@ inline constexpr int kKeyGroup = 16;
 // Floats that the factors of one lag take.
 int64_t FactorCount(const HeadEncoder& head);
 
-// Fills `factors` for lags `tau` >= 0 in units, one per source. `mirrored` says
-// that they are sizes of negative lags (the two-sided rule).
+// Fills `factors` for lags `tau` in units, one per source. `mirrored` says that
+// they are sizes of negative lags (the two-sided rule). Factors of a lag below
+// 0 grow, and may be infinite or NaN beyond e^16.
 void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
                  float* factors);
 

@@ -1,6 +1,7 @@
 #include "kernels/drive_axes.h"
 
 #include <algorithm>
+#include <cassert>
 
 #include "kernels/free_places.h"
 
@@ -23,7 +24,8 @@ std::vector<double> ClockRows(const TensorRef& clock, int64_t batch,
 
 }  // namespace
 
-void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
+void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head,
+                       bool keep_rows) {
   axes_.clear();
   head_ = nullptr;
   shared_ = kept_ = false;
@@ -82,11 +84,14 @@ void DriveAxes::Select(const Plan& plan, int64_t number, int64_t kv_head) {
     kept_ = true;
     return;
   }
-  same_times_ = std::all_of(axes_.begin(), axes_.end(), [&](const Axis& axis) {
-    return axis.SameTimes(item.query_rows, item.key_rows);
-  });
-  kept_ = shared_ || (same_times_ && plan.keeps_phases(number, kv_head));
+  if (!shared_ && !(keep_rows && plan.keeps_phases(number, kv_head))) return;
+  const bool same =
+      std::all_of(axes_.begin(), axes_.end(), [&](const Axis& axis) {
+        return axis.SameTimes(item.query_rows, item.key_rows);
+      });
+  kept_ = shared_ || same;
   if (!kept_) return;
+  same_times_ = same;
   identity_ = shared_ ? plan.identity() : nullptr;
   encoder_ = encoder;
   StartTables(item);
@@ -190,6 +195,7 @@ const float* DriveAxes::Phases(bool query, int64_t row, int64_t count) {
   Table& table = query || same_times_ ? query_table_ : key_table_;
   const int64_t all = query ? item_->query_rows : item_->key_rows;
   for (int64_t b = row / kPhaseRows; b * kPhaseRows < row + count; ++b) {
+    assert(b < static_cast<int64_t>(table.done.size()));
     if (table.done[b]) continue;
     const int64_t first = b * kPhaseRows;
     MakePhases(query, first, std::min(kPhaseRows, all - first),

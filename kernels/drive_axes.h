@@ -22,7 +22,9 @@ inline constexpr int64_t kPhaseRows = 16;
 // Borrows from the plan. Differences of int64 ticks are exact (rule N1).
 class DriveAxes {
  public:
-  void Select(const Plan& plan, int64_t item, int64_t kv_head);
+  // `keep_rows`: also phase rows that no other head shares are kept until the
+  // next call, where that lets keys take those of queries.
+  void Select(const Plan& plan, int64_t item, int64_t kv_head, bool keep_rows);
 
   // Whether heads share phase rows, which then last as long as the item.
   bool shared() const { return shared_; }
@@ -128,8 +130,8 @@ class DriveAxes {
   const ItemGeometry* item_ = nullptr;
   const Encoder* encoder_ = nullptr;
   bool shared_ = false;
-  bool same_times_ = false;  // queries stand where the keys do
   bool kept_ = false;        // in the tables
+  bool same_times_ = false;  // of the tables: queries stand where the keys do
   Table query_table_, key_table_;
   AlignedBuffer phases_;  // of the rows asked for, where none are kept
 };

@@ -118,6 +118,7 @@ class EncoderBuilder {
         for (const Chain* chain : chains) order.push_back(chain->channels[jet]);
       }
       for (const Chain* chain : chains) PushChain(*chain);
+      group.halves_alike = HalvesAlike(group);
       head_.chain_groups_.push_back(group);
     }
     for (const SmallBlock& small : generator().small_blocks()) {
@@ -192,6 +193,20 @@ class EncoderBuilder {
       const auto it = decays.find(p);
       PushChain(it == decays.end() ? still : *it->second);
     }
+    HeadEncoder::ChainGroup& group = head_.chain_groups_.back();
+    group.halves_alike = HalvesAlike(group);
+  }
+
+  // Of a group whose chains have been pushed.
+  bool HalvesAlike(const HeadEncoder::ChainGroup& group) const {
+    if (group.count % 32 != 0) return false;
+    const int half = group.count / 2;
+    const auto repeats = [&](const auto& list) {
+      const auto first = list.begin() + group.factor_offset;
+      return std::equal(first, first + half, first + half);
+    };
+    return repeats(head_.exact_rates_) && repeats(head_.exact_couplings_) &&
+           repeats(head_.chain_sources_);
   }
 
   void AddSmalls() {

@@ -52,6 +52,9 @@ class HeadEncoder {
     int first = 0;
     int count = 0;
     int factor_offset = 0;  // of its first chain in the arrays below
+    // Count is a multiple of 32, and chain i + count / 2 acts as chain i does:
+    // both members of planes.
+    bool halves_alike = false;
   };
   // exp(D M) on `size` positions from `first` on.
   struct Small {

@@ -100,7 +100,7 @@ HWY_INLINE V Exp(D d, V x) {
 
 #endif  // HWY_TARGET == HWY_AVX2
 
-// e^{-rate lag} within 1.3e-7 of it, rate lag from -16 to 87.3; 0 from there
+// e^{-rate lag} within 1.3e-7 of it, rate lag from -11 to 87.3; 0 from there
 // on. More exact than Exp, since up to three of them are factors of one term of
 // a logit: also the rounding of the product is made up for.
 template <class D, class V = hn::Vec<D>>

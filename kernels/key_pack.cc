@@ -14,9 +14,6 @@
 namespace attnd {
 namespace {
 
-// Rows asked for in advance: encoding one takes a tenth of a memory access.
-constexpr int64_t kAhead = 6;
-
 int64_t RoundUpToBlock(int64_t keys) {
   return (keys + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
 }
@@ -38,7 +35,7 @@ void KeyPack::Select(const Plan& plan, int64_t number, int64_t kv_head) {
   const Encoder* encoder = plan.encoder(number);
   head_ = encoder == nullptr ? nullptr : &encoder->head(kv_head);
   if (head_ != nullptr && head_->identity()) head_ = nullptr;
-  axes_.Select(plan, number, kv_head);
+  axes_.Select(plan, number, kv_head, true);
   const AttentionProblem& problem = plan.problem();
   dim_ = PaddedDim(problem.query.shape().cols);
   value_dim_ = PaddedDim(ValueColumns(problem));
@@ -332,7 +329,7 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
   const bool turns = head_ != nullptr && head_->turns();
   for (int64_t j = first; j < last; ++j) {
     // Also of the next block, which comes next.
-    const int64_t soon = std::min(j + kAhead, item_->key_rows - 1);
+    const int64_t soon = std::min(j + kEncodedRowsAhead, item_->key_rows - 1);
     key.PrefetchRow(batch_, kv_head_, item_->KeyRow(soon));
     const float* row = absolute == nullptr
                            ? key.FloatRow(batch_, kv_head_, item_->KeyRow(j))

@@ -3,6 +3,7 @@
 #ifndef ATTND_KERNELS_KEY_PACK_H_
 #define ATTND_KERNELS_KEY_PACK_H_
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <memory>

@@ -65,10 +65,11 @@ using Lane = hn::CappedTag<float, 16>;
 using Vector = hn::Vec<Lane>;
 
 // Planes of all rectangles of an item are larger than a core's cache: asks for
-// `count` floats some rows before they are read.
+// columns [begin, end) of a row some rows before they are read. Three are 3 KiB
+// and take longer to add than one access to memory.
 inline constexpr int64_t kPlaneRowsAhead = 3;
-HWY_INLINE void PrefetchPlane(const float* plane, int64_t count) {
-  for (int64_t c = 0; c < count; c += 16) hwy::Prefetch(plane + c);
+HWY_INLINE void PrefetchPlane(const float* row, int64_t begin, int64_t end) {
+  for (int64_t c = begin; c < end; c += 16) hwy::Prefetch(row + c);
 }
 
 // row[c, min(c + lanes, end)) += bias.

@@ -233,9 +233,9 @@ void SubtractPowerImpl(double size, double exponent, const LagRectangle& tile,
   const Power power(size, exponent);
   const auto* logs = reinterpret_cast<const int32_t*>(plane);
   for (int64_t r = 0; r < tile.rows; ++r) {
-    const int64_t end = tile.End(r);
-    PrefetchPlane(plane + (r + kPlaneRowsAhead) * width, end);
-    for (int64_t c = tile.Begin(r); c < end; c += n) {
+    const int64_t begin = tile.Begin(r), end = tile.End(r);
+    PrefetchPlane(plane + (r + kPlaneRowsAhead) * width, begin, end);
+    for (int64_t c = begin; c < end; c += n) {
       AddLanes(hn::Neg(power(hn::LoadU(di, logs + r * width + c))), c, end,
                logits + r * stride);
     }

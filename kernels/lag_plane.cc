@@ -33,7 +33,7 @@ void AddPlaneImpl(const LagRectangle& tile, const LagPart& part, double factor,
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const float* plane = part.plane.data() + r * width;
-    PrefetchPlane(plane + kPlaneRowsAhead * width, tile.End(r));
+    PrefetchPlane(plane + kPlaneRowsAhead * width, tile.Begin(r), tile.End(r));
     AddLine(0, static_cast<float>(factor), plane, tile.Begin(r), tile.End(r),
             logits + r * stride);
   }
@@ -45,9 +45,9 @@ void AddPlaneLinesImpl(const LagRectangle& tile, const LagPart& part,
   const int64_t width = PlaneStride(tile.keys);
   for (int64_t r = 0; r < tile.rows; ++r) {
     const double by = part.row_factor[r];
-    PrefetchPlane(part.plane.data() + (r + kPlaneRowsAhead) * width,
-                  tile.End(r));
     int64_t c = tile.Begin(r);
+    PrefetchPlane(part.plane.data() + (r + kPlaneRowsAhead) * width, c,
+                  tile.End(r));
     for (int32_t run = part.first_run[r]; run < part.first_run[r + 1]; ++run) {
       const LagRun& piece = part.runs[run];
       AddLine(static_cast<float>(values[piece.segment]),

@@ -63,7 +63,7 @@ void AddLinesImpl(const LagRectangle& tile, const LagPart& part,
       c = piece.end;
     }
     const float* shares = part.plane.data() + r * width;
-    PrefetchPlane(shares + kPlaneRowsAhead * width, end);
+    PrefetchPlane(shares + kPlaneRowsAhead * width, begin, end);
     for (c = begin; c < end; c += n) {
       AddLanes(hn::MulAdd(hn::LoadU(d, rises + c), hn::LoadU(d, shares + c),
                           hn::LoadU(d, values + c)),

@@ -141,7 +141,8 @@ int64_t LinearPlan::workspace_bytes() const {
   // queries; the sum over the chunk. Queries by row and by column, logits and
   // answers. Two raw rows, and late queries and keys of a run.
   return static_cast<int64_t>(sizeof(float)) *
-         (kLinearChunk * (4 * dim + width_ + 2 * dim) + dim * width_ +
+         (rows_->phase_table_floats(false) +
+          kLinearChunk * (4 * dim + width_ + 2 * dim) + dim * width_ +
           kMaxTileRows * (2 * dim + kLinearChunk + width_) +
           (4 + 2 * kLateBlock) * dim);
 }

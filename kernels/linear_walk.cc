@@ -12,7 +12,7 @@ void LinearWalk::Select(const LinearPlan& plan, int64_t item, int64_t kv_head,
   item_ = &plan.rows().item(item);
   backward_ = backward;
   strict_ = plan.problem().attention.mask.strict;
-  axes_.Select(plan.rows(), item, kv_head);
+  axes_.Select(plan.rows(), item, kv_head, false);
   const Encoder* encoder = plan.rows().encoder(item);
   phase_floats_ = axes_.phase_floats();
   for (PhaseCache* cache : {&key_phases_, &query_phases_}) {

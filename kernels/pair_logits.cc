@@ -20,12 +20,12 @@ namespace HWY_NAMESPACE {
 using Lane = hn::CappedTag<float, kKeyGroup>;
 using Vector = hn::Vec<Lane>;
 
-// A sum of products in runs of 16, as scores need them (small_product.h).
+// A sum of products in runs, as scores need them (small_product.h).
 struct RunSum {
   explicit RunSum(Lane d) : run(hn::Zero(d)), total(hn::Zero(d)) {}
   HWY_INLINE void Add(Lane d, Vector a, Vector b) {
     run = hn::MulAdd(a, b, run);
-    if (++terms % 16 != 0) return;
+    if (++terms % 8 != 0) return;
     total = hn::Add(total, run);
     run = hn::Zero(d);
   }

@@ -38,7 +38,7 @@ void PairTiles::Fill(const Plan& plan, const Encoder& encoder, KeyPack& pack,
   rows_ = rows;
   const int64_t groups = keys / kKeyGroup;
   queries_.Reserve(kRowGroup * pack.dim());
-  groups_.Reserve(groups * pack.dim() * kKeyGroup);
+  if (encoder.absolute_lag()) groups_.Reserve(keys * pack.dim());
   moved_.Reserve(pack.dim() * kKeyGroup);
   factors_.Reserve(FactorCount(*head_) + kKeyGroup);
   lags_.Reserve(std::max(1, pack.axes().sources()) * kKeyGroup);
@@ -219,7 +219,7 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
 }
 
 // A(r - s) k for the keys of a piece, r the time of query `row`, which some lie
-// after.
+// after. Of chains in fast_ it may be anything; they are cleared afterwards.
 void PairTiles::MoveToRow(const Piece& piece, int64_t row) {
   float* tau = lags_.data();
   const int sources = pack_->axes().sources();

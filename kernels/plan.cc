@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "kernels/gemm.h"
+#include "kernels/key_pack.h"
 #include "kernels/problem_checks.h"
 #include "kernels/small_product.h"
 
@@ -127,7 +128,7 @@ int64_t HalfElements(const AttentionProblem& problem, int64_t keys) {
   const int64_t depth = Bf16Depth(PaddedDim(problem.query.shape().cols));
   const int64_t columns =
       (ValueColumns(problem) + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
-  return (keys + 2 * kKeyBlock) * (depth + columns) +
+  return (keys + kKeyBlock + kMovedKeys) * (depth + columns) +
          kMaxTileRows * (kMaxTileKeys + depth + 2 * columns);
 }
 
@@ -220,9 +221,9 @@ bool Plan::shares_phases(int64_t item) const {
 
 bool Plan::keeps_phases(int64_t item, int64_t kv_head) const {
   const ItemGeometry& geometry = this->item(item);
-  const int64_t floats = encoder(item)->head(kv_head).phase_floats();
-  return floats > 0 && geometry.query_rows == geometry.key_rows &&
-         floats * geometry.query_rows <= kMaxSharedPhaseFloats;
+  const HeadEncoder& head = encoder(item)->head(kv_head);
+  return head.turns() && geometry.query_rows == geometry.key_rows &&
+         head.phase_floats() * geometry.query_rows <= kMaxSharedPhaseFloats;
 }
 
 double Plan::turn_flops() const {
@@ -240,36 +241,50 @@ double Plan::turn_flops() const {
   return flops;
 }
 
-int64_t Plan::workspace_bytes() const {
-  const int64_t dims = PaddedDim(problem_.query.shape().cols) +
-                       PaddedDim(ValueColumns(problem_));
+int64_t Plan::phase_table_floats(bool of_heads) const {
   // One item may have most queries, another most keys.
-  int64_t keys = 0, query_phases = 0, key_phases = 0;
+  int64_t query = 0, key = 0;
   for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
-    keys = std::max(keys, items_[b].key_rows);
     if (encoder(b) == nullptr) continue;
     if (shares_phases(b)) {
       const int64_t row = encoder(b)->head(0).phase_floats();
-      query_phases = std::max(query_phases, row * items_[b].query_rows);
-      key_phases = std::max(key_phases, row * items_[b].key_rows);
+      query = std::max(query, row * items_[b].query_rows);
+      key = std::max(key, row * items_[b].key_rows);
       continue;
     }
     const int64_t heads =
         encoder(b)->one_generator() ? 1 : problem_.key.shape().heads;
-    for (int64_t h = 0; h < heads; ++h) {
+    for (int64_t h = 0; of_heads && h < heads; ++h) {
       if (!keeps_phases(b, h)) continue;
-      query_phases = std::max(query_phases, encoder(b)->head(h).phase_floats() *
-                                                items_[b].query_rows);
+      query = std::max(
+          query, encoder(b)->head(h).phase_floats() * items_[b].query_rows);
     }
+  }
+  return query + key;
+}
+
+int64_t Plan::workspace_bytes() const {
+  const int64_t dim = PaddedDim(problem_.query.shape().cols);
+  const int64_t dims = dim + PaddedDim(ValueColumns(problem_));
+  int64_t keys = 0;
+  bool decays = false;
+  for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
+    keys = std::max(keys, items_[b].key_rows);
+    decays = decays || (encoder(b) != nullptr && encoder(b)->one_sided());
   }
   // A candidate of top_k is a logit and a row.
   const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);
-  const int64_t tile =
-      kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
+  int64_t tile = kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
+  // Blocks that are kept before they decay and in groups, moved keys and
+  // queries, groups of queries and of later keys, and factors.
+  if (decays) {
+    tile += dim * (5 * kKeyBlock + kMovedKeys + 2 * kMaxTileRows +
+                   kMaxTileKeys + 4 * kKeyBlock);
+  }
   const int64_t halves = bf16_ ? HalfElements(problem_, keys) : 0;
   return static_cast<int64_t>(sizeof(uint16_t)) * halves +
          static_cast<int64_t>(sizeof(float)) *
-             ((keys + kKeyBlock) * dims + query_phases + key_phases + tile);
+             ((keys + kKeyBlock) * dims + phase_table_floats(true) + tile);
 }
 
 int64_t Plan::plan_bytes() const {

@@ -164,7 +164,7 @@ class Plan {
   // Matrix-product operations of all units.
   int64_t flops() const { return flops_; }
   const TileCounts& counts() const { return counts_; }
-  // What free turns cost beside them, in the same operations.
+  // What free turns cost beside them at most, in the same operations.
   double turn_flops() const;
   // Elements of each answer tensor.
   int64_t output_elements() const;
@@ -176,9 +176,12 @@ class Plan {
   // computed once: not under clocks or a generator per head, and not in items
   // so long that the rows would push tiles out of a core's cache.
   bool shares_phases(int64_t item) const;
-  // Whether the phase rows of a kv head that shares none are kept while its
-  // item lasts, so that keys at the times of queries take theirs.
+  // Whether the phase rows of a kv head that shares none are kept while it is
+  // selected, so that keys take those of queries, if all times agree.
   bool keeps_phases(int64_t item, int64_t kv_head) const;
+  // Floats of the phase rows that one worker keeps for any item; `of_heads`:
+  // also of those of single heads.
+  int64_t phase_table_floats(bool of_heads) const;
   // Scratch one worker needs to run any unit of this plan, bytes.
   int64_t workspace_bytes() const;
   // Memory the plan itself holds, bytes.

@@ -24,8 +24,6 @@ constexpr int64_t kFewQueries = 4;
 // Fewer keys, or fewer queries of a kv head, are multiplied in f32: rounding
 // and packing would cost more than the products save.
 constexpr int64_t kLeastHalfKeys = 64, kLeastHalfQueries = 32;
-// Rows asked for in advance: encoding one takes a tenth of a memory access.
-constexpr int64_t kAhead = 6;
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
 
 }  // namespace
@@ -125,7 +123,8 @@ void QueryTile::EncodeRowByRow(KeyPack& pack, float* raw, float* queries) {
   const bool turns = head != nullptr && head->turns();
   for (int64_t r = 0; r < place_.rows; ++r) {
     const int64_t i = place_.first + r;
-    const int64_t soon = place_.first + std::min(r + kAhead, place_.rows - 1);
+    const int64_t soon =
+        place_.first + std::min(r + kEncodedRowsAhead, place_.rows - 1);
     problem.query.PrefetchRow(batch_, place_.head, item_->QueryRow(soon));
     const float* row = absolute ? nullptr
                                 : problem.query.FloatRow(batch_, place_.head,

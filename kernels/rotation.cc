@@ -22,8 +22,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 using Lane = hn::CappedTag<float, 16>;
 
-// Rows asked for in advance, a cache line at a time.
-constexpr int64_t kRowsAhead = 6, kLineFloats = 16;
+constexpr int64_t kLineFloats = 16;
 
 // y0 = x0 cos - x1 sin, y1 = x0 sin + x1 cos over a run of planes.
 HWY_INLINE void RotateHalfSplit(const float* HWY_RESTRICT cosine,
@@ -258,7 +257,7 @@ void EncodeRowsImpl(const RowBatch& batch) {
     const float* src = batch.src + r * batch.stride;
     // Also past the last row, where the next batch goes on.
     for (int64_t c = 0; c < batch.dim; c += kLineFloats) {
-      hwy::Prefetch(src + kRowsAhead * batch.stride + c);
+      hwy::Prefetch(src + kEncodedRowsAhead * batch.stride + c);
     }
     float* dst = batch.dst + r * batch.padded;
     const float* phases = PhasesOf(batch, r);

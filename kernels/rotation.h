@@ -8,6 +8,9 @@
 
 namespace attnd {
 
+// Rows asked for in advance: encoding one takes a tenth of a memory access.
+inline constexpr int64_t kEncodedRowsAhead = 6;
+
 // Row of q or k in encoded order: dst = scale * R (B^T src), with the change of
 // basis or order of the head (`query` chooses which), its channel scale, and
 // the turns of a phase row (phase_rows.h; null: none). Fills [dim, padded) with

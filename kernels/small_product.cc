@@ -14,7 +14,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Lane = hn::CappedTag<float, kProductColumns>;
 using Vector = hn::Vec<Lane>;
 
-constexpr int64_t kRun = 16;
+constexpr int64_t kRun = 8;
 
 // Accumulators of kRows x kVectors stay in registers.
 template <int kRows, int kVectors, bool kExact>

@@ -100,6 +100,41 @@ TEST(Encodings, KeysOfSeveralReferencesKeepTheContract) {
   }
 }
 
+// Of `planes` planes, from 30 to 1e-4 a second.
+std::vector<double> Falling(int planes) {
+  std::vector<double> rates;
+  for (int p = 0; p < planes; ++p) {
+    rates.push_back(30 * std::pow(10.0, -5.5 * p / planes));
+  }
+  return rates;
+}
+
+// Both members of a plane decay alike: the factors of half the channels may
+// serve the others.
+TEST(Encodings, PlanesOfWideHeadsKeepTheContract) {
+  for (const int dim : {32, 40, 64}) {
+    DampedRotationBlock halves{.frequencies = Falling(dim / 2),
+                               .rates = Falling(dim / 2)};
+    DampedRotationBlock pairs = halves;
+    pairs.layout = PairLayout::kInterleaved;
+    const ComplexJordanBlock jordan{.size = 2,
+                                    .frequencies = Falling(dim / 4),
+                                    .rates = Falling(dim / 4),
+                                    .eta = 0.05};
+    for (const Block& block : {Block(halves), Block(pairs), Block(jordan)}) {
+      Family family{.name = "planes", .spec = {}};
+      family.spec.blocks = {block};
+      family.spec.unit_ns = kSecond;
+      ProblemSpec spec = FamilyProblem(family, 16, 140, 140, true);
+      spec.dim = dim;
+      Random random(dim);
+      spec.Fill(random);
+      EXPECT_EQ(Judge(spec, Slack(family.spec)), "")
+          << dim << ", block " << block.kind.index();
+    }
+  }
+}
+
 TEST(Encodings, OneSidedFamiliesRefuseTheFuture) {
   for (const Family& family : OneSidedFamilies()) {
     if (family.name == "grape additive") continue;  // takes |D|

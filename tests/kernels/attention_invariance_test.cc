@@ -178,6 +178,64 @@ TEST(AttentionInvariance, ProblemsInterleavedOnOneWorkspaceDoNotMix) {
   }
 }
 
+// Two heads with RoPE, causal over the last 40 keys, one every `step` ticks;
+// the queries stand where the last keys do.
+ProblemSpec RecentOnes(int64_t queries, int64_t keys, int64_t step) {
+  ProblemSpec spec;
+  spec.query_heads = spec.kv_heads = 2;
+  spec.queries = queries;
+  spec.keys = keys;
+  spec.dim = 64;
+  spec.value_dim = 8;
+  Random random(queries + keys);
+  spec.Fill(random);
+  spec.kind = Kind::kTicks;
+  for (int64_t j = 0; j < keys; ++j) spec.key_ticks.push_back(j * step);
+  spec.query_ticks = {spec.key_ticks.end() - queries, spec.key_ticks.end()};
+  spec.encoding = EncodingSpec{};
+  spec.encoding->blocks = {RotaryBlock{}};
+  spec.causal = true;
+  spec.past_ticks = 40 * step;
+  return spec;
+}
+
+// Short items share their phases, long ones do not; queries stand where keys do
+// or elsewhere.
+TEST(AttentionInvariance, PlansThatTakeTurnsOnOneWorkspaceDoNotMix) {
+  std::vector<OwnedProblem> owned;
+  std::vector<Plan> plans;
+  std::vector<Answer> alone, mixed;
+  for (const auto& [queries, keys] : std::vector<std::pair<int64_t, int64_t>>{
+           {300, 300}, {1, 8200}, {1, 300}, {8200, 8200}, {3000, 3000}}) {
+    const auto step = static_cast<int64_t>(owned.size() + 1);
+    auto problem = OwnedProblem::Build(RecentOnes(queries, keys, step));
+    ASSERT_TRUE(problem.ok()) << problem.status();
+    owned.push_back(*std::move(problem));
+    auto plan = Plan::Make(owned.back().problem());
+    ASSERT_TRUE(plan.ok()) << plan.status();
+    plans.push_back(*std::move(plan));
+    alone.push_back(UnwrittenAnswer(plans.back()));
+    mixed.push_back(alone.back());
+    const auto own = Workspace::Create();
+    ASSERT_TRUE(own.ok());
+    ASSERT_TRUE(RunAll(plans.back(), **own, BuffersOf(alone.back())).ok());
+  }
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  Random random(8);
+  std::vector<int64_t> next(plans.size(), 0);
+  for (int turn = 0; turn < 300; ++turn) {
+    const int64_t p = random.Integer(0, static_cast<int64_t>(plans.size()) - 1);
+    const auto units = static_cast<int64_t>(plans[p].units().size());
+    ASSERT_TRUE(
+        RunUnit(plans[p], next[p]++ % units, **workspace, BuffersOf(mixed[p]))
+            .ok());
+    if (next[p] < units) continue;
+    ASSERT_EQ(CompareBits(alone[p], mixed[p]), "")
+        << "plan " << p << ", turn " << turn;
+  }
+}
+
 // Item b of the problem, alone.
 ProblemSpec OnlyItem(const ProblemSpec& spec, int64_t b) {
   ProblemSpec one = spec;

@@ -132,28 +132,40 @@ TEST(Memory, OutputAloneNeedsNothingOfTheSizeQueriesTimesKeys) {
   EXPECT_GE((*workspace)->scratch_bytes(), kRows * kDim * 4);
 }
 
+// Scratch that one workspace needed for it, and what its plan predicts.
+void ExpectPredicted(const ProblemSpec& spec) {
+  const auto owned = OwnedProblem::Build(spec);
+  ASSERT_TRUE(owned.ok()) << owned.status();
+  const auto plan = Plan::Make(owned->problem());
+  ASSERT_TRUE(plan.ok()) << plan.status();
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  std::vector<float> output(plan->output_elements());
+  ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
+  EXPECT_LE((*workspace)->scratch_bytes(), plan->workspace_bytes())
+      << spec.Describe();
+}
+
 TEST(Memory, AWorkspaceHoldsNoMoreThanThePlanPredicts) {
-  for (int64_t rows : {1, 100, 1000, 4000}) {
-    for (int64_t dim : {5, 64}) {
-      ProblemSpec spec = LongProblem();
-      spec.queries = spec.keys = rows;
-      spec.dim = spec.value_dim = dim;
-      spec.query_ticks.resize(rows);
-      spec.key_ticks.resize(rows);
-      spec.encoding->blocks = {RotaryBlock{.rotary_dim = 4}};
-      spec.bf16_compute = rows == 1000;
-      Random random(2);
-      spec.Fill(random);
-      const auto owned = OwnedProblem::Build(spec);
-      ASSERT_TRUE(owned.ok()) << owned.status();
-      const auto plan = Plan::Make(owned->problem());
-      ASSERT_TRUE(plan.ok()) << plan.status();
-      const auto workspace = Workspace::Create();
-      ASSERT_TRUE(workspace.ok());
-      std::vector<float> output(plan->output_elements());
-      ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
-      EXPECT_LE((*workspace)->scratch_bytes(), plan->workspace_bytes())
-          << rows << " rows, dim " << dim;
+  const DampedRotationBlock damped{.frequencies = {1}, .rates = {0.01}};
+  for (const Block& block :
+       {Block(RotaryBlock{.rotary_dim = 4}), Block(damped)}) {
+    for (int64_t rows : {1, 65, 300, 1000, 4000}) {
+      for (int64_t dim : {6, 64, 256}) {
+        if (rows > 1000 && dim > 64) continue;
+        ProblemSpec spec = LongProblem();
+        spec.queries = spec.keys = rows;
+        spec.dim = dim;
+        spec.value_dim = dim == 256 ? 8 : dim;
+        spec.query_ticks.resize(rows);
+        spec.key_ticks.resize(rows);
+        spec.encoding->blocks = {block};
+        spec.causal = true;
+        spec.bf16_compute = rows == 65 || rows == 1000;
+        Random random(2);
+        spec.Fill(random);
+        ExpectPredicted(spec);
+      }
     }
   }
 }
@@ -238,6 +250,10 @@ TEST(Memory, TheLinearKindHoldsAChunkAndItsSumsWhateverTheLength) {
   const int64_t both = LinearPeak(10'000, true, &predicted);
   EXPECT_LE(both, predicted + kFixed);
   EXPECT_LE(both, longer + 4 * 10'000 + kFixed);
+  // Heads share the phases of all rows, or none keeps them.
+  for (const int64_t rows : {2000, 4096}) {
+    EXPECT_LE(LinearPeak(rows, false, &predicted), predicted + kFixed) << rows;
+  }
 }
 
 TEST(Memory, RunningAgainAllocatesNothing) {
