@@ -14,6 +14,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "server/text.h"
 
 namespace attnd::server {
 namespace {
@@ -62,26 +63,6 @@ absl::string_view LevelText(v1::Log::Level level) {
     default:
       return "info";
   }
-}
-
-// Bytes of the UTF-8 character at the start of `text`; 0 if it is none.
-size_t Utf8Length(absl::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  size_t length = 0;
-  if (first < 0x80) {
-    length = 1;
-  } else if (first >= 0xC2 && first < 0xE0) {
-    length = 2;
-  } else if (first >= 0xE0 && first < 0xF0) {
-    length = 3;
-  } else if (first >= 0xF0 && first < 0xF5) {
-    length = 4;
-  }
-  if (length == 0 || text.size() < length) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((text[i] & 0xC0) != 0x80) return 0;
-  }
-  return length;
 }
 
 // Of a pipe: that PIPE_BUF bytes fit. Files and terminals always have some.

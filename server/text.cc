@@ -49,4 +49,35 @@ absl::string_view Nearest(absl::string_view name,
   return best;
 }
 
+// The Unicode standard, table 3-7.
+size_t Utf8Length(absl::string_view text) {
+  const auto byte = [&](size_t i) {
+    return static_cast<unsigned char>(text[i]);
+  };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4) return 0;
+  const size_t length = first < 0xE0 ? 2 : first < 0xF0 ? 3 : 4;
+  if (text.size() < length) return 0;
+  // Neither longer than needed, nor a surrogate, nor beyond U+10FFFF.
+  const unsigned char least = first == 0xE0   ? 0xA0
+                              : first == 0xF0 ? 0x90
+                                              : 0x80;
+  const unsigned char most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+  if (byte(1) < least || byte(1) > most) return 0;
+  for (size_t i = 2; i < length; ++i) {
+    if ((byte(i) & 0xC0) != 0x80) return 0;
+  }
+  return length;
+}
+
+bool IsUtf8(absl::string_view text) {
+  while (!text.empty()) {
+    const size_t length = Utf8Length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
 }  // namespace attnd::server

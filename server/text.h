@@ -17,6 +17,13 @@ absl::string_view Nearest(absl::string_view name,
 // At most `bytes` of `text`, cut between UTF-8 characters and marked "...".
 std::string Clip(absl::string_view text, size_t bytes);
 
+// Bytes of the UTF-8 character at the start of `text`, which is not empty; 0 if
+// there is none.
+size_t Utf8Length(absl::string_view text);
+
+// Whether `text` is UTF-8 throughout, as strings of proto3 must be.
+bool IsUtf8(absl::string_view text);
+
 }  // namespace attnd::server
 
 #endif  // ATTND_SERVER_TEXT_H_

@@ -1,10 +1,12 @@
 #include "server/yaml_proto.h"
 
+#include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <sstream>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -234,6 +236,7 @@ void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
   };
   switch (field.cpp_type()) {
     case FieldDescriptor::CPPTYPE_STRING:
+      if (!IsUtf8(text)) return expected("UTF-8");
       add ? to.AddString(&message, &field, text)
           : to.SetString(&message, &field, text);
       return;
@@ -284,6 +287,39 @@ absl::string_view TabHint(const std::string& text, int line) {
   return "; this line is indented with a tab, YAML takes spaces";
 }
 
+class DocumentCounter : public YAML::EventHandler {
+ public:
+  int documents() const { return documents_; }
+
+  void OnDocumentStart(const YAML::Mark&) override { ++documents_; }
+  void OnDocumentEnd() override {}
+  void OnNull(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnAlias(const YAML::Mark&, YAML::anchor_t) override {}
+  void OnScalar(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                const std::string&) override {}
+  void OnSequenceStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                       YAML::EmitterStyle::value) override {}
+  void OnSequenceEnd() override {}
+  void OnMapStart(const YAML::Mark&, const std::string&, YAML::anchor_t,
+                  YAML::EmitterStyle::value) override {}
+  void OnMapEnd() override {}
+
+ private:
+  int documents_ = 0;
+};
+
+// Documents of the text, 2 standing for more. YAML::LoadAll does not end where
+// a token belongs to none, such as a comma at the start: it takes empty ones
+// from there for ever.
+int Documents(const std::string& text) {
+  std::istringstream stream(text);
+  YAML::Parser parser(stream);
+  DocumentCounter counter;
+  while (counter.documents() < 2 && parser.HandleNextDocument(counter)) {
+  }
+  return counter.documents();
+}
+
 }  // namespace
 
 int SourceMap::Line(absl::string_view path) const {
@@ -300,11 +336,16 @@ int SourceMap::Line(absl::string_view path) const {
 void ParseYaml(const std::string& text, Message& message, SourceMap& sources,
                Violations& violations) {
   try {
-    const std::vector<YAML::Node> documents = YAML::LoadAll(text);
-    if (documents.size() > 1) {
-      violations.Add("", "several YAML documents, expected one");
-    } else if (!documents.empty()) {
-      Reader(sources, violations).ReadMessage(documents[0], "", message);
+    switch (Documents(text)) {
+      case 0:
+        break;
+      case 1:
+        Reader(sources, violations).ReadMessage(YAML::Load(text), "", message);
+        break;
+      default:
+        violations.Add("",
+                       "several YAML documents, or text that is not part of "
+                       "one, expected one document");
     }
   } catch (const YAML::Exception& error) {
     sources.Set("(syntax)", error.mark.line + 1);

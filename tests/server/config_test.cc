@@ -6,6 +6,7 @@
 
 #include <string>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "tests/server/config_texts.h"
 
@@ -112,8 +113,29 @@ encodings:
                             HasSubstr("a.yaml:7: encodings: expected a list")));
 }
 
+// As protobuf's strings; too long, a surrogate, beyond the last character, cut.
+TEST(Config, TextsAreUtf8) {
+  for (const char* bytes : {"\x80", "\xC0\x80", "\xE0\x9F\xBF", "\xED\xA0\x80",
+                            "\xF4\x90\x80\x80", "\xF0\x9F\x8E", "\xFF"}) {
+    EXPECT_THAT(
+        Faults(absl::StrCat("listeners: [{address: '", bytes, ":1'}]\n")),
+        HasSubstr("a.yaml:1: listeners[0].address"))
+        << absl::CHexEscape(bytes);
+  }
+  EXPECT_EQ(Faults("security: {bearer_token_file: /\u00e9/\U0001F389}\n"), "");
+}
+
 TEST(Config, SyntaxErrorsHaveALine) {
   EXPECT_THAT(Faults("workers: 1\n  drain: {\n"), HasSubstr("a.yaml:2:"));
+}
+
+TEST(Config, TextBesideOneDocumentIsRefused) {
+  for (const char* text :
+       {"workers: 1\n---\nworkers: 2\n", ", workers: 1\n", "] workers: 1\n",
+        "}\n", "workers: 1\n...\n, {}\n", ",", "- 1\n]\n"}) {
+    EXPECT_NE(Faults(text), "") << text;
+  }
+  EXPECT_EQ(Faults("---\nworkers: 1\n...\n"), "");
 }
 
 TEST(Config, KeysGivenTwiceAreRefused) {
