@@ -5,7 +5,8 @@
 #   JOBS=n           parallel compilations and tests (default: all cores)
 #   CTEST_ARGS=...   more for ctest, for example CTEST_ARGS="-R Visibility"
 #   BENCH_ARGS=...   more for kernel_bench, for example --benchmark_filter=rope
-#   FUZZ_SECONDS=n   per fuzzer (default 60)
+#   FUZZ_SECONDS=n   per fuzzer of `make fuzz` (default 60)
+#   ATTND_FUZZ_SECONDS=n  of changed inputs per fuzzer in test and asan (0)
 #   PROOF=name       only the scenarios whose name holds it
 #   PROOF_SECONDS=n  per load scenario (default 30)
 #   LINT_ALL=1       clang-tidy on all files, not only on the changed ones
