@@ -182,9 +182,7 @@ void EmptyRow(const Plan& plan, int64_t batch, int64_t head, int64_t row,
   const int64_t width = plan.problem().key.shape().rows;
   const int64_t top = plan.problem().outputs.top_k;
   const int64_t index = (batch * q.heads + head) * q.rows + row;
-  const int64_t output_row = plan.problem().query.layout() == Layout::kBHLD
-                                 ? index
-                                 : (batch * q.rows + row) * q.heads + head;
+  const int64_t output_row = plan.problem().query.RowNumber(batch, head, row);
   const auto fill = [](auto span, int64_t first, int64_t count, auto value) {
     if (!span.empty()) std::fill_n(span.data() + first, count, value);
   };

@@ -226,6 +226,9 @@ class Encoder {
  private:
   friend class EncoderBuilder;
   Encoder() = default;
+  absl::Status CompileHeads(const std::atomic<bool>* stop);
+  absl::Status CompileBiases();
+
   EncodingSpec spec_;
   EncoderSizes sizes_;
   TickRatio ratio_;

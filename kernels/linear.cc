@@ -108,10 +108,7 @@ void Pass::Select(bool backward) {
 }
 
 int64_t Pass::OutputIndex(int64_t head, int64_t row) const {
-  const Shape4& q = problem_.query.shape();
-  return problem_.query.layout() == Layout::kBHLD
-             ? (batch_ * q.heads + head) * q.rows + row
-             : (batch_ * q.rows + row) * q.heads + head;
+  return problem_.query.RowNumber(batch_, head, row);
 }
 
 // Adds a row to what the pass from the end left there, or leaves it there.
@@ -371,9 +368,7 @@ void FillEmptyLinearRows(const LinearPlan& plan, const LinearBuffers& out) {
     for (int64_t h = 0; h < q.heads; ++h) {
       for (int64_t i = rows.query_length; i < rows.queries; ++i) {
         const int64_t row = rows.first_query + i;
-        const int64_t index = p.query.layout() == Layout::kBHLD
-                                  ? (rows.batch * q.heads + h) * q.rows + row
-                                  : (rows.batch * q.rows + row) * q.heads + h;
+        const int64_t index = p.query.RowNumber(rows.batch, h, row);
         if (p.output_dtype == DType::kF32) {
           std::fill_n(out.output.data() + index * channels, channels, 0.0f);
         } else {

@@ -25,7 +25,7 @@ struct RunSum {
   explicit RunSum(Lane d) : run(hn::Zero(d)), total(hn::Zero(d)) {}
   HWY_INLINE void Add(Lane d, Vector a, Vector b) {
     run = hn::MulAdd(a, b, run);
-    if (++terms % 8 != 0) return;
+    if (++terms % 16 != 0) return;
     total = hn::Add(total, run);
     run = hn::Zero(d);
   }

@@ -32,11 +32,8 @@ int64_t QueryTile::RowIndex(int64_t row) const {
 }
 
 int64_t QueryTile::OutputRow(int64_t row) const {
-  const TensorRef& query = plan_->problem().query;
-  if (query.layout() == Layout::kBHLD) return RowIndex(row);
-  return (batch_ * query.shape().rows + item_->QueryRow(place_.first + row)) *
-             query.shape().heads +
-         place_.head;
+  return plan_->problem().query.RowNumber(batch_, place_.head,
+                                          item_->QueryRow(place_.first + row));
 }
 
 // Neither the mask nor a bias of -inf hides the key.

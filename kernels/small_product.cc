@@ -14,7 +14,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Lane = hn::CappedTag<float, kProductColumns>;
 using Vector = hn::Vec<Lane>;
 
-constexpr int64_t kRun = 8;
+// As many terms a run as there are runs is best.
+constexpr int64_t kRun = 8, kLongRun = 16, kMostOfShortRuns = 64;
 
 // Accumulators of kRows x kVectors stay in registers.
 template <int kRows, int kVectors, bool kExact>
@@ -46,12 +47,13 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
     }
   };
   if constexpr (kExact) {
-    for (int64_t k = 0; k < p.depth; k += kRun) {
+    const int64_t length = p.depth <= kMostOfShortRuns ? kRun : kLongRun;
+    for (int64_t k = 0; k < p.depth; k += length) {
       Vector run[kRows][kVectors];
       for (auto& of_row : run) {
         for (Vector& part : of_row) part = hn::Zero(d);
       }
-      add(k, k + kRun < p.depth ? k + kRun : p.depth, run);
+      add(k, k + length < p.depth ? k + length : p.depth, run);
       for (int r = 0; r < kRows; ++r) {
         for (int v = 0; v < kVectors; ++v) {
           sum[r][v] = hn::Add(sum[r][v], run[r][v]);

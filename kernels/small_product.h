@@ -24,9 +24,9 @@ struct SmallProduct {
   int64_t c_stride = 0;
   int64_t rows = 0, depth = 0, columns = 0;
   bool accumulate = false;
-  // Runs of 8 terms are summed on their own first: where nothing cancels, the
-  // error grows with 8 and the number of runs instead of with the depth. Costs
-  // about a third.
+  // Runs of 8 terms, of 16 beyond a depth of 64, are summed on their own first:
+  // where nothing cancels, the error grows with that and the number of runs
+  // instead of with the depth. Costs about a third.
   bool exact = false;
 };
 void Multiply(const SmallProduct& product);

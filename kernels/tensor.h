@@ -40,6 +40,12 @@ class TensorRef {
   const Shape4& shape() const { return shape_; }
   DType dtype() const { return dtype_; }
   Layout layout() const { return layout_; }
+  // Number of a row among all, in the layout.
+  int64_t RowNumber(int64_t batch, int64_t head, int64_t row) const {
+    return layout_ == Layout::kBHLD
+               ? (batch * shape_.heads + head) * shape_.rows + row
+               : (batch * shape_.rows + row) * shape_.heads + head;
+  }
   absl::Span<const char> bytes() const { return bytes_; }
 
   // First byte of row `row` of (batch, head); cols elements follow.
