@@ -252,7 +252,8 @@ TEST(Memory, TheLinearKindHoldsAChunkAndItsSumsWhateverTheLength) {
   EXPECT_LE(both, longer + 4 * 10'000 + kFixed);
   // Heads share the phases of all rows, or none keeps them.
   for (const int64_t rows : {2000, 4096}) {
-    EXPECT_LE(LinearPeak(rows, false, &predicted), predicted + kFixed) << rows;
+    const int64_t peak = LinearPeak(rows, false, &predicted);
+    EXPECT_LE(peak, predicted + kFixed) << rows;
   }
 }
 
