@@ -122,7 +122,8 @@ TEST(Config, TextsAreUtf8) {
         HasSubstr("a.yaml:1: listeners[0].address"))
         << absl::CHexEscape(bytes);
   }
-  EXPECT_EQ(Faults("security: {bearer_token_file: /\u00e9/\U0001F389}\n"), "");
+  EXPECT_TRUE(
+      Parse("security: {bearer_token_file: /\u00e9/\U0001F389}\n").ok());
 }
 
 TEST(Config, SyntaxErrorsHaveALine) {
@@ -135,7 +136,7 @@ TEST(Config, TextBesideOneDocumentIsRefused) {
         "}\n", "workers: 1\n...\n, {}\n", ",", "- 1\n]\n"}) {
     EXPECT_NE(Faults(text), "") << text;
   }
-  EXPECT_EQ(Faults("---\nworkers: 1\n...\n"), "");
+  EXPECT_TRUE(Parse("---\nworkers: 1\n...\n").ok());
 }
 
 TEST(Config, KeysGivenTwiceAreRefused) {
