@@ -28,7 +28,7 @@ int64_t FactorCount(const HeadEncoder& head);
 
 // Fills `factors` for lags `tau` in units, one per source. `mirrored` says that
 // they are sizes of negative lags (the two-sided rule). Factors of a lag below
-// 0 grow, and may be infinite or NaN beyond e^16.
+// 0 grow: exact to e^11, as others are, and infinite or NaN far beyond.
 void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
                  float* factors);
 

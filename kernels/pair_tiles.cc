@@ -87,9 +87,7 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
                                                        piece.first_key);
       tau[s] = static_cast<float>(lag);
     }
-    MakeFactors(*head_, tau, side == kFuture, factors_.data());
-    AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
-                moved_.data(), kKeyGroup);
+    MoveGroup(group, width, side);
     MultiplyPiece(piece, AdvancedQueries(piece, side), logits, stride);
     return;
   }
@@ -97,6 +95,13 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
   if (rows_.exact || !Overlapping(piece, logits, stride)) {
     PairByPair(piece, logits, stride);
   }
+}
+
+// The group by the lags in lags_, one per source, into moved_.
+void PairTiles::MoveGroup(const float* group, int64_t width, Side side) {
+  MakeFactors(*head_, lags_.data(), side == kFuture, factors_.data());
+  AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
+              moved_.data(), kKeyGroup);
 }
 
 // Queries against the group in moved_.
@@ -228,10 +233,7 @@ void PairTiles::MoveToRow(const Piece& piece, int64_t row) {
     for (int s = 0; s < sources; ++s) tau[s] = -reach_[s];
     int64_t width = 0;
     const float* group = AdvancedGroup(piece, kPast, &width);
-    MakeFactors(*head_, tau, false, factors_.data());
-    AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
-                moved_.data(), kKeyGroup);
-    return;
+    return MoveGroup(group, width, kPast);
   }
   for (int s = 0; s < sources; ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {

@@ -46,6 +46,7 @@ class PairTiles {
   struct Piece;
 
   void FillPiece(const Piece& piece, float* logits, int64_t stride);
+  void MoveGroup(const float* group, int64_t width, Side side);
   void MultiplyPiece(const Piece& piece, const float* queries, float* logits,
                      int64_t stride);
   bool Separated(const Piece& piece, Side side) const;

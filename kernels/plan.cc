@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "kernels/chains.h"
+#include "kernels/decayed_queries.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
 #include "kernels/problem_checks.h"
@@ -130,6 +132,22 @@ int64_t HalfElements(const AttentionProblem& problem, int64_t keys) {
       (ValueColumns(problem) + kKeyBlock - 1) / kKeyBlock * kKeyBlock;
   return (keys + kKeyBlock + kMovedKeys) * (depth + columns) +
          kMaxTileRows * (kMaxTileKeys + depth + 2 * columns);
+}
+
+// What a worker keeps of a head that decays, beside its keys and queries.
+int64_t DecayFloats(const Encoder& encoder, int64_t kv_head, int64_t dim) {
+  const HeadEncoder& head = encoder.head(kv_head);
+  if (!head.one_sided() && !head.pairwise()) return 0;
+  const auto sources =
+      std::max<int64_t>(1, static_cast<int64_t>(encoder.sources().size()));
+  // Of keys (key_pack.h): three blocks before they decay, two in groups, those
+  // that were moved. Of queries (decayed_queries.h): in groups, and moved. Of
+  // pieces (pair_tiles.h): queries, later keys, moved keys.
+  const int64_t rows = 5 * kKeyBlock + kMovedKeys + 2 * kMaxTileRows +
+                       kRowGroup + kMaxTileKeys + kKeyGroup;
+  // Each of the three has lags and the factors of one.
+  return rows * dim + 3 * (FactorCount(head) + kKeyGroup) +
+         sources * (kKeyBlock + 3 * kKeyGroup);
 }
 
 }  // namespace
@@ -266,25 +284,25 @@ int64_t Plan::phase_table_floats(bool of_heads) const {
 int64_t Plan::workspace_bytes() const {
   const int64_t dim = PaddedDim(problem_.query.shape().cols);
   const int64_t dims = dim + PaddedDim(ValueColumns(problem_));
-  int64_t keys = 0;
-  bool decays = false;
+  int64_t keys = 0, decays = 0;
   for (int64_t b = 0; b < static_cast<int64_t>(items_.size()); ++b) {
     keys = std::max(keys, items_[b].key_rows);
-    decays = decays || (encoder(b) != nullptr && encoder(b)->one_sided());
+    if (encoder(b) == nullptr) continue;
+    const int64_t heads =
+        encoder(b)->one_generator() ? 1 : problem_.key.shape().heads;
+    for (int64_t h = 0; h < heads; ++h) {
+      decays = std::max(decays, DecayFloats(*encoder(b), h, dim));
+    }
   }
   // A candidate of top_k is a logit and a row.
   const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);
-  int64_t tile = kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
-  // Blocks that are kept before they decay and in groups, moved keys and
-  // queries, groups of queries and of later keys, and factors.
-  if (decays) {
-    tile += dim * (5 * kKeyBlock + kMovedKeys + 2 * kMaxTileRows +
-                   kMaxTileKeys + 4 * kKeyBlock);
-  }
+  const int64_t tile =
+      kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
   const int64_t halves = bf16_ ? HalfElements(problem_, keys) : 0;
   return static_cast<int64_t>(sizeof(uint16_t)) * halves +
          static_cast<int64_t>(sizeof(float)) *
-             ((keys + kKeyBlock) * dims + phase_table_floats(true) + tile);
+             ((keys + kKeyBlock) * dims + phase_table_floats(true) + decays +
+              tile);
 }
 
 int64_t Plan::plan_bytes() const {

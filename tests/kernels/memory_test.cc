@@ -132,17 +132,24 @@ TEST(Memory, OutputAloneNeedsNothingOfTheSizeQueriesTimesKeys) {
   EXPECT_GE((*workspace)->scratch_bytes(), kRows * kDim * 4);
 }
 
+// A problem that is there to be run; aborts where it cannot be planned.
+struct Planned {
+  explicit Planned(const ProblemSpec& spec)
+      : owned(*OwnedProblem::Build(spec)),
+        plan(*Plan::Make(owned.problem())),
+        workspace(*Workspace::Create()) {}
+
+  const OwnedProblem owned;
+  const Plan plan;
+  const std::unique_ptr<Workspace> workspace;
+};
+
 // Scratch that one workspace needed for it, and what its plan predicts.
 void ExpectPredicted(const ProblemSpec& spec) {
-  const auto owned = OwnedProblem::Build(spec);
-  ASSERT_TRUE(owned.ok()) << owned.status();
-  const auto plan = Plan::Make(owned->problem());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto workspace = Workspace::Create();
-  ASSERT_TRUE(workspace.ok());
-  std::vector<float> output(plan->output_elements());
-  ASSERT_TRUE(RunAll(*plan, **workspace, OutputOnly(output)).ok());
-  EXPECT_LE((*workspace)->scratch_bytes(), plan->workspace_bytes())
+  const Planned run(spec);
+  std::vector<float> output(run.plan.output_elements());
+  ASSERT_TRUE(RunAll(run.plan, *run.workspace, OutputOnly(output)).ok());
+  EXPECT_LE(run.workspace->scratch_bytes(), run.plan.workspace_bytes())
       << spec.Describe();
 }
 
@@ -264,21 +271,16 @@ TEST(Memory, RunningAgainAllocatesNothing) {
   spec.key_ticks.resize(500);
   Random random(3);
   spec.Fill(random);
-  const auto owned = OwnedProblem::Build(spec);
-  ASSERT_TRUE(owned.ok()) << owned.status();
-  const auto plan = Plan::Make(owned->problem());
-  ASSERT_TRUE(plan.ok()) << plan.status();
-  const auto workspace = Workspace::Create();
-  ASSERT_TRUE(workspace.ok());
-  std::vector<float> output(plan->output_elements());
+  const Planned run(spec);
+  std::vector<float> output(run.plan.output_elements());
   const OutputBuffers out = OutputOnly(output);
-  ASSERT_TRUE(RunAll(*plan, **workspace, out).ok());
-  const int64_t held = live_bytes, scratch = (*workspace)->scratch_bytes();
+  ASSERT_TRUE(RunAll(run.plan, *run.workspace, out).ok());
+  const int64_t held = live_bytes, scratch = run.workspace->scratch_bytes();
   for (int again = 0; again < 3; ++again) {
-    ASSERT_TRUE(RunAll(*plan, **workspace, out).ok());
+    ASSERT_TRUE(RunAll(run.plan, *run.workspace, out).ok());
   }
   EXPECT_EQ(live_bytes, held);
-  EXPECT_EQ((*workspace)->scratch_bytes(), scratch);
+  EXPECT_EQ(run.workspace->scratch_bytes(), scratch);
 }
 
 }  // namespace
