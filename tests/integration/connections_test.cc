@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -37,22 +38,35 @@ class ConnectionsTest : public ServiceTest {
   static int SendPart(RawConnection& connection, int64_t all, int64_t part,
                       const char* method = "Attend") {
     const int stream = connection.Begin(method, all);
+    SendMore(connection, {stream}, part);
+    return stream;
+  }
+  // Sends so much on each of the streams in turn, until one ends.
+  static void SendMore(RawConnection& connection,
+                       const std::vector<int>& streams, int64_t part) {
     const std::string piece(1 << 16, 'x');
-    while (part > 0 && connection.ended() == 0 && connection.Pump()) {
-      if (connection.unsent() > 1 << 20) continue;
-      part -= connection.Send(stream, piece.substr(0, part));
+    for (const int stream : streams) {
+      for (int64_t left = part; left > 0;) {
+        if (connection.ended() > 0 || !connection.Pump()) return;
+        if (connection.unsent() > 1 << 20) continue;
+        left -= connection.Send(stream, piece.substr(0, left));
+      }
     }
     while (connection.unsent() > 0 && connection.Pump()) {
     }
-    return stream;
   }
-  // Whether so many calls of Attend are known: from then on what arrives for
-  // them is counted.
-  bool AttendsStart(double calls) const {
+  // Whether so many calls are known: from then on what arrives for them is
+  // counted.
+  bool CallsStart(const char* method, const char* type, double calls) const {
     return EventuallyMetric(
-        "grpc_server_started_total{grpc_method=\"Attend\",grpc_service="
-        "\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
+        absl::StrCat("grpc_server_started_total{grpc_method=\"", method,
+                     "\",grpc_service=\"attnd.v1.AttentionScoring\","
+                     "grpc_type=\"",
+                     type, "\"}"),
         calls);
+  }
+  bool AttendsStart(double calls) const {
+    return CallsStart("Attend", "unary", calls);
   }
   static void PumpUntilEnded(RawConnection& connection, int streams) {
     while (connection.ended() < streams && connection.Pump()) {
@@ -153,9 +167,17 @@ TEST_F(ConnectionsTest, WhoHoldsMostOfTooManyHalvesIsEnded) {
   const auto size = static_cast<int64_t>(message.size());
   const int half = modest.BeginAttend(size);
   const int64_t sent = modest.Send(half, message.substr(0, size / 2));
-  for (const char* method : {"Attend", "AttendStream"}) {
+  while (modest.unsent() > 0) ASSERT_TRUE(modest.Pump());
+  ASSERT_TRUE(AttendsStart(1));
+  for (const auto& [method, type, before] :
+       {std::tuple("Attend", "unary", 1),
+        std::tuple("AttendStream", "bidi_stream", 0)}) {
     RawConnection hog(server_->addresses()[0]);
-    for (int i = 0; i < 4; ++i) SendPart(hog, 7 << 20, 4 << 20, method);
+    std::vector<int> streams;
+    for (int i = 0; i < 4; ++i) streams.push_back(hog.Begin(method, 7 << 20));
+    while (hog.unsent() > 0) ASSERT_TRUE(hog.Pump());
+    ASSERT_TRUE(CallsStart(method, type, before + 4));
+    SendMore(hog, streams, 4 << 20);
     PumpUntilEnded(hog, 4);
   }
   EXPECT_TRUE(Eventually([&] {
