@@ -27,11 +27,8 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
   const float* HWY_RESTRICT b = p.b + column;
   float* HWY_RESTRICT c = p.c + row * p.c_stride + column;
   Vector sum[kRows][kVectors];
-  for (int r = 0; r < kRows; ++r) {
-    for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] =
-          p.accumulate ? hn::LoadU(d, c + r * p.c_stride + v * n) : hn::Zero(d);
-    }
+  for (auto& of_row : sum) {
+    for (Vector& part : of_row) part = hn::Zero(d);
   }
   const auto add = [&](int64_t first, int64_t last,
                        Vector(&into)[kRows][kVectors]) HWY_ATTR {
@@ -65,7 +62,10 @@ HWY_INLINE void MultiplyPiece(const SmallProduct& p, int64_t row,
   }
   for (int r = 0; r < kRows; ++r) {
     for (int v = 0; v < kVectors; ++v) {
-      hn::StoreU(sum[r][v], d, c + r * p.c_stride + v * n);
+      float* to = c + r * p.c_stride + v * n;
+      // Last: small terms one by one would all be lost on a large sum.
+      if (p.accumulate) sum[r][v] = hn::Add(hn::LoadU(d, to), sum[r][v]);
+      hn::StoreU(sum[r][v], d, to);
     }
   }
 }

@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
 
-using Lane = hn::CappedTag<float, kSumLanes>;
+using Lane = hn::CappedTag<float, kSumLanes / 2>;
 using Vector = hn::Vec<Lane>;
 
 constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
@@ -117,8 +117,22 @@ HWY_INLINE Vector Moment(Lane d, Vector p, Vector x) {
   return hn::IfThenZeroElse(hn::Eq(p, hn::Zero(d)), hn::Mul(p, x));
 }
 
+// sums += part in its first lanes; the lanes from kSumLanes / 2 on take what is
+// rounded off (Knuth's two-sum).
+HWY_INLINE void AddExactly(Lane d, Vector part, float* HWY_RESTRICT sums) {
+  float* lost = sums + kSumLanes / 2;
+  const Vector before = hn::Load(d, sums), total = hn::Add(before, part);
+  const Vector added = hn::Sub(total, before);
+  const Vector rest =
+      hn::Add(hn::Sub(before, hn::Sub(total, added)), hn::Sub(part, added));
+  hn::Store(total, d, sums);
+  hn::Store(hn::Add(hn::Load(d, lost), rest), d, lost);
+}
+
 // out := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
-// adds to the sum lanes.
+// adds to the sum lanes. What these columns give is summed on its own first,
+// and what that addition loses is kept: thousands of equal exponentials added
+// one by one to a large sum would all be rounded the same way.
 template <bool kBias, bool kMoments, class Row>
 HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
                        Row out, int64_t begin, int64_t end, int64_t limit,
@@ -127,7 +141,7 @@ HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
   const Lane d;
   const int64_t n = hn::Lanes(d);
   const Vector by = hn::Set(d, shift);
-  Vector s0 = hn::Load(d, sums), s1 = hn::Zero(d);
+  Vector s0 = hn::Zero(d), s1 = hn::Zero(d);
   Vector moment = hn::Zero(d);
   int64_t c = begin;
   for (; c + 2 * n <= end; c += 2 * n) {
@@ -156,7 +170,7 @@ HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
     s1 = hn::Add(s1, p);
   }
   ZeroColumns(out, std::min(c, limit), limit);
-  hn::Store(hn::Add(s0, s1), d, sums);
+  AddExactly(d, hn::Add(s0, s1), sums);
   if constexpr (kMoments) {
     hn::Store(hn::Add(hn::Load(d, moments), moment), d, moments);
   }
@@ -172,7 +186,7 @@ HWY_INLINE float SumOfAll(const float* HWY_RESTRICT lanes) {
 }
 
 HWY_INLINE float ScalarExp(float x) {
-  const hn::CappedTag<float, kSumLanes> d;
+  const Lane d;
   return hn::GetLane(Exp(d, hn::Set(d, x)));
 }
 

@@ -9,8 +9,9 @@
 
 namespace attnd {
 
-// Lanes of partial sums kept per row until the end.
-inline constexpr int kSumLanes = 16;
+// Partial sums kept per row until the end: half are sums, the others what their
+// additions lost; together they are the row's sum.
+inline constexpr int kSumLanes = 32;
 
 // exp(logit - max) may reach e^5.5 before a rescale: far from overflow, and
 // most tiles then rescale nothing.

@@ -46,6 +46,56 @@ ProblemSpec PlainProblem(uint64_t seed, int64_t queries, int64_t keys,
   return spec;
 }
 
+// Beside one key that all attend to, thousands of equal weights: added to a
+// large sum one by one, all would be rounded the same way. `value` is theirs.
+ProblemSpec SinkProblem(int64_t queries, float logit, float value) {
+  constexpr int64_t kKeys = 8192;
+  ProblemSpec spec;
+  spec.queries = queries;
+  spec.keys = kKeys;
+  spec.dim = spec.value_dim = 1;
+  spec.query.assign(queries, 1);
+  spec.key.assign(kKeys, 0);
+  spec.key[0] = logit;
+  spec.value.assign(kKeys, value);
+  spec.value[0] = 1 - value;
+  spec.scale = 1;
+  return spec;
+}
+
+TEST(Attention, ManyEqualKeysBesideALargeOneKeepTheContract) {
+  for (const int64_t queries : {1, 8, 130}) {
+    for (float logit = 7; logit < 16; logit += 1.3f) {
+      for (const float value : {0.0f, 1.0f}) {
+        EXPECT_EQ(Judge(SinkProblem(queries, logit, value)), "")
+            << queries << " queries, logit " << logit << ", value " << value;
+      }
+    }
+  }
+}
+
+// The same by an encoding: far keys under decay have the logit 0.
+TEST(Attention, FarKeysUnderDecayKeepTheContract) {
+  Random random(77);
+  ProblemSpec spec;
+  spec.queries = kSanitized ? 32 : 256;
+  spec.keys = 8192;
+  spec.dim = spec.value_dim = 8;
+  spec.Fill(random);
+  spec.key = spec.value = random.Normals(spec.keys * spec.dim);
+  std::copy_n(spec.key.begin(), spec.query.size(), spec.query.begin());
+  spec.scale = 1;
+  for (int64_t j = 0; j < spec.keys; ++j) spec.key_ticks.push_back(j);
+  for (int64_t i = 0; i < spec.queries; ++i) spec.query_ticks.push_back(i);
+  spec.kind = TimeAxis::Kind::kTicks;
+  spec.ratio = {.tick_ns = 1, .unit_ns = 1};
+  spec.encoding.emplace();
+  spec.encoding->blocks = {DecayBlock{.rates = {0.5}}};
+  spec.encoding->unit_ns = 1;
+  spec.encoding->absolute_lag = true;
+  EXPECT_EQ(Judge(spec), "");
+}
+
 TEST(Attention, EverySizeAroundATileBorderKeepsTheContract) {
   // Ragged intervals that begin and end inside blocks and halves.
   for (int64_t queries : {63, 64, 65, 127, 129}) {

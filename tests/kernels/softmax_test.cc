@@ -215,6 +215,23 @@ TEST(Softmax, ManyTilesGiveTheSoftmaxOfTheirUnion) {
   }
 }
 
+// All are rounded the same way when added one by one.
+TEST(Softmax, EqualSmallTermsBesideALargeOneAreNotLost) {
+  constexpr int kStride = 64, kTiles = 128;
+  for (float small = -6; small > -17; small -= 0.37f) {
+    Rows rows(1);
+    for (int t = 0; t < kTiles; ++t) {
+      std::vector<float> tile(kStride, small);
+      if (t == 0) tile[0] = 0;
+      rows.Update(tile, kStride);
+    }
+    const double rest = (kTiles * kStride - 1) * std::exp(double{small});
+    EXPECT_NEAR(rows.Sum(0) / (1 + rest), 1,
+                1e-6 + kExpRelativeError * rest / (1 + rest))
+        << small;
+  }
+}
+
 TEST(ScaleRows, MultipliesEachRowByItsFactor) {
   for (int64_t dim : {1, 15, 16, 33}) {
     std::vector<float> values(3 * dim, 2.0f);
@@ -229,7 +246,7 @@ TEST(ScaleRows, MultipliesEachRowByItsFactor) {
 void CheckSumOfLanes() {
   AlignedBuffer sums;
   for (int64_t dim : {1, 15, 16, 33}) {
-    std::fill_n(sums.Reserve(kSumLanes), kSumLanes, 0.25f);
+    std::fill_n(sums.Reserve(kSumLanes), kSumLanes, 4.0f / kSumLanes);
     const std::vector<float> values(dim, 6.0f);
     std::vector<float> out(dim);
     EXPECT_EQ(NormaliseRow(values.data(), dim, sums.data(), out.data()), 4);
