@@ -4,6 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/circle_distances.cc"
+#include <hwy/cache_control.h>
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -16,11 +17,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 using Lane = hn::CappedTag<float, 16>;
 using Vector = hn::Vec<Lane>;
 
-// Squares of a run of frequencies are summed before the sum meets larger ones,
-// and sums of a group meet the total without rounding: the total of d squares
-// is then good to about 1.5e-7.
+// Squares of a run of frequencies are summed before the sum meets larger ones:
+// 64 squares are then good to about 1.5e-7.
 constexpr int64_t kRun = 4;
-constexpr int64_t kGroup = 8;
 
 // kCircleRows rows times 2 vectors of keys.
 using Block = Vector[kCircleRows][2];
@@ -60,18 +59,6 @@ HWY_INLINE void AddDistances(const float* HWY_RESTRICT rows, int64_t circles,
   }
 }
 
-// high + low += sum (Dekker: nearly exact also where sum is the larger one).
-HWY_INLINE void AddExactly(const Block& sum, Block& high, Block& low) {
-  for (int64_t r = 0; r < kCircleRows; ++r) {
-    for (int v = 0; v < 2; ++v) {
-      const auto total = hn::Add(high[r][v], sum[r][v]);
-      const auto lost = hn::Sub(sum[r][v], hn::Sub(total, high[r][v]));
-      high[r][v] = total;
-      low[r][v] = hn::Add(low[r][v], lost);
-    }
-  }
-}
-
 // plane[r, c] = |rows[r] - key[., c]|^2 for kCircleRows rows and the columns of
 // one block of keys that cover [begin, end), in steps of 2 vectors. Rows beyond
 // the last may be garbage.
@@ -80,24 +67,22 @@ void CircleDistancesImpl(const float* rows, const float* key, int64_t circles,
                          float* HWY_RESTRICT plane) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
+  // A plane is seldom in a cache when it is filled: asks for the next rows.
+  for (int64_t r = kCircleRows; r < 2 * kCircleRows; ++r) {
+    for (int64_t c = begin; c < end; c += 16) {
+      hwy::Prefetch(plane + r * stride + c);
+    }
+  }
   for (int64_t c = begin / (2 * n) * (2 * n); c < end; c += 2 * n) {
-    Block high, low;
-    Clear(high);
-    Clear(low);
-    for (int64_t group = 0; group < circles; group += kGroup) {
-      Block sum;
-      Clear(sum);
-      const int64_t last = std::min(group + kGroup, circles);
-      for (int64_t run = group; run < last; run += kRun) {
-        AddDistances(rows, circles, key + c, run, std::min(run + kRun, last),
-                     sum);
-      }
-      AddExactly(sum, high, low);
+    Block sum;
+    Clear(sum);
+    for (int64_t run = 0; run < circles; run += kRun) {
+      AddDistances(rows, circles, key + c, run, std::min(run + kRun, circles),
+                   sum);
     }
     for (int64_t r = 0; r < kCircleRows; ++r) {
       for (int v = 0; v < 2; ++v) {
-        hn::StoreU(hn::Add(high[r][v], low[r][v]), d,
-                   plane + r * stride + c + v * n);
+        hn::StoreU(sum[r][v], d, plane + r * stride + c + v * n);
       }
     }
   }

@@ -8,7 +8,7 @@
 namespace attnd {
 
 // Rows that share the loads of a key, and keys of a block.
-inline constexpr int64_t kCircleRows = 4;
+inline constexpr int64_t kCircleRows = 6;
 inline constexpr int64_t kCircleKeys = 32;
 
 // plane[r * stride + j] = |row r - key j|^2 for kCircleRows rows and the keys

@@ -1,6 +1,7 @@
 #include "kernels/fire.h"
 
 #include <algorithm>
+#include <cfloat>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -36,6 +37,8 @@ class Fire : public LagTerm {
   }
 
  private:
+  // ln(1 + c units), the product up to the largest double.
+  double LogOf(double units) const;
   double Normaliser(double elapsed_ticks) const;
   double Position(const LagPoint& point) const;
   double Sum(int head, double u, bool sizes) const;
@@ -78,16 +81,17 @@ void Fire::FindLines(int head) {
   }
 }
 
+double Fire::LogOf(double units) const {
+  return std::log1p(std::min(term_.c * units, DBL_MAX));
+}
+
 double Fire::Normaliser(double elapsed_ticks) const {
-  return std::log1p(term_.c * std::max(elapsed_ticks * units_per_tick_,
-                                       term_.threshold)) +
+  return LogOf(std::max(elapsed_ticks * units_per_tick_, term_.threshold)) +
          kFireEpsilon;
 }
 
 double Fire::Position(const LagPoint& point) const {
-  const double ticks =
-      point.exact ? static_cast<double>(point.ticks) : point.real;
-  return std::log1p(term_.c * std::fabs(ticks) * units_per_tick_) /
+  return LogOf(std::fabs(point.Lag()) * units_per_tick_) /
          Normaliser(point.elapsed);
 }
 

@@ -46,18 +46,6 @@ struct MakeTerm {
   Made operator()(const GrapeAdditiveTerm&) const { return nullptr; }
 };
 
-LagPoint PointOf(const ItemGeometry& item, int64_t i, int64_t j) {
-  if (item.exact) {
-    return {.exact = true,
-            .ticks = item.query_ticks[i] - item.key_ticks[j],
-            .elapsed =
-                static_cast<double>(item.query_ticks[i] - item.key_ticks[0])};
-  }
-  return {.exact = false,
-          .real = item.query_real[i] - item.key_real[j],
-          .elapsed = item.query_real[i] - item.key_real[0]};
-}
-
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const LagBias>> LagBias::Compile(

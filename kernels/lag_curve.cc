@@ -1,5 +1,6 @@
 #include "kernels/lag_curve.h"
 
+#include <cfloat>
 #include <cmath>
 
 #undef HWY_TARGET_INCLUDE
@@ -13,20 +14,6 @@ HWY_BEFORE_NAMESPACE();
 namespace attnd {
 namespace HWY_NAMESPACE {
 
-// rate * |query - key[0..lanes of Vector)| in f32.
-template <typename T>
-HWY_INLINE Vector Sizes(T query, const T* HWY_RESTRICT key, RealVector rate) {
-  const hn::Rebind<float, Real> half;
-  const auto size = [&](const T* at) HWY_ATTR {
-    return hn::DemoteTo(half, hn::Mul(rate, hn::Abs(Lags(query, at))));
-  };
-#if HWY_TARGET == HWY_SCALAR
-  return size(key);
-#else
-  return hn::Combine(Lane(), size(key + hn::Lanes(Real())), size(key));
-#endif
-}
-
 // Coefficients from the highest down.
 template <size_t kCount>
 HWY_INLINE Vector Polynomial(Vector x, const float (&c)[kCount]) {
@@ -37,15 +24,15 @@ HWY_INLINE Vector Polynomial(Vector x, const float (&c)[kCount]) {
   return p;
 }
 
-// ln(1 + u), u >= 0. With y = 2^e m the rounded 1 + u and r what was rounded
-// off: e ln 2 + ln(m + 2^-e r), both parts >= 0.
-HWY_INLINE Vector LnOnePlus(Vector u) {
+// ln(1 + u + more), u >= 0, 0 <= more <= 2^-11 u. With y = 2^e m the rounded
+// 1 + u and r what is left: e ln 2 + ln(m + 2^-e r), both parts >= 0.
+HWY_INLINE Vector LnOnePlus(Vector u, Vector more) {
   const Lane d;
   const hn::RebindToSigned<Lane> di;
   const auto one = hn::Set(d, 1.0f);
   const auto one_bits = hn::BitCast(di, one);
   const auto y = hn::Add(one, u);
-  const auto r = hn::Sub(u, hn::Sub(y, one));
+  const auto r = hn::Add(more, hn::Sub(u, hn::Sub(y, one)));
   const auto bits = hn::BitCast(di, y);
   const auto whole = hn::ShiftRight<23>(hn::Sub(bits, one_bits));
   const auto shift = hn::ShiftLeft<23>(whole);
@@ -78,21 +65,29 @@ struct Factor {
   Vector high, low;
 };
 
-template <typename T>
-HWY_INLINE void AddLogRow(const Factor& factor, double rate, T query,
-                          const T* HWY_RESTRICT key, int64_t begin, int64_t end,
-                          int64_t valid, float* HWY_RESTRICT row) {
-  const int64_t n = hn::Lanes(Lane());
-  const auto by = hn::Set(Real(), rate);
-  int64_t c = begin;
-  for (; c < end && c + n <= valid; c += n) {
-    AddLanes(factor * LnOnePlus(Sizes(query, key + c, by)), c, end, row);
+// factor x without a rounding, x >= 0: 12 bits by 12 bits, and the rest, which
+// is less than 2^-11 of it.
+class ExactProduct {
+ public:
+  explicit ExactProduct(double factor) {
+    int exponent;
+    const double digits = std::frexp(factor, &exponent);
+    const double high =
+        std::ldexp(std::floor(std::ldexp(digits, 12)), exponent - 12);
+    high_ = hn::Set(Lane(), static_cast<float>(high));
+    low_ = hn::Set(Lane(), static_cast<float>(factor - high));
   }
-  if (c >= end) return;
-  HWY_ALIGN T keys[16];
-  for (int64_t i = 0; i < n; ++i) keys[i] = key[std::min(c + i, end - 1)];
-  AddLanes(factor * LnOnePlus(Sizes(query, keys, by)), c, end, row);
-}
+  HWY_INLINE Vector operator()(Vector x, Vector& rest) const {
+    const hn::RebindToUnsigned<Lane> du;
+    const auto leading = hn::BitCast(
+        Lane(), hn::And(hn::BitCast(du, x), hn::Set(du, 0xFFFFF000u)));
+    rest = hn::MulAdd(low_, x, hn::Mul(high_, hn::Sub(x, leading)));
+    return hn::Mul(high_, leading);
+  }
+
+ private:
+  Vector high_, low_;
+};
 
 // Calls row(query, keys of the rectangle, r) for every row, times in the item's
 // representation.
@@ -109,25 +104,43 @@ HWY_INLINE void ForRows(const LagRectangle& tile, F row) {
   }
 }
 
-void AddLogImpl(double factor, double rate, const LagRectangle& tile,
-                int64_t stride, float* logits) {
-  const Factor split(factor);
+void SetLagPlaneImpl(double rate, const LagRectangle& tile, float* plane) {
+  const int64_t stride = PlaneStride(tile.keys);
+  const auto by = hn::Set(Real(), rate);
   ForRows(tile, [&](auto query, const auto* key, int64_t r) HWY_ATTR {
-    AddLogRow(split, rate, query, key, tile.Begin(r), tile.End(r),
-              tile.ValidKeys(), logits + r * stride);
+    MapLags<false>(query, key, tile.Begin(r), tile.End(r), plane + r * stride,
+                   [&](RealVector lag, int64_t)
+                       HWY_ATTR { return hn::Mul(by, hn::Abs(lag)); });
   });
+}
+
+void AddLogImpl(double factor, double rate, const LagRectangle& tile,
+                const float* plane, int64_t stride, float* logits) {
+  const Lane d;
+  const int64_t n = hn::Lanes(d), width = PlaneStride(tile.keys);
+  const Factor by(factor);
+  const ExactProduct times(rate);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const int64_t begin = tile.Begin(r), end = tile.End(r);
+    PrefetchPlane(plane + (r + kPlaneRowsAhead) * width, begin, end);
+    for (int64_t c = begin; c < end; c += n) {
+      Vector more;
+      const auto u = times(hn::LoadU(d, plane + r * width + c), more);
+      AddLanes(by * LnOnePlus(u, more), c, end, logits + r * stride);
+    }
+  }
 }
 
 void SetLogPlaneImpl(double rate, const LagRectangle& tile, float* plane) {
   const Real d;
   const int64_t stride = PlaneStride(tile.keys);
   const auto by = hn::Set(d, rate), one = hn::Set(d, 1.0);
-  const auto ln2 = hn::Set(d, M_LN2);
+  const auto most = hn::Set(d, DBL_MAX), ln2 = hn::Set(d, M_LN2);
   ForRows(tile, [&](auto query, const auto* key, int64_t r) HWY_ATTR {
     MapLags<false>(query, key, tile.Begin(r), tile.End(r), plane + r * stride,
                    [&](RealVector lag, int64_t) HWY_ATTR {
-                     return hn::Mul(ln2,
-                                    Log2(hn::MulAdd(by, hn::Abs(lag), one)));
+                     const auto x = hn::MulAdd(by, hn::Abs(lag), one);
+                     return hn::Mul(ln2, Log2(hn::Min(x, most)));
                    });
   });
 }
@@ -250,6 +263,7 @@ HWY_AFTER_NAMESPACE();
 namespace attnd {
 namespace {
 
+HWY_EXPORT(SetLagPlaneImpl);
 HWY_EXPORT(AddLogImpl);
 HWY_EXPORT(SetLogPlaneImpl);
 HWY_EXPORT(BinaryLogImpl);
@@ -261,9 +275,14 @@ float* Plane(const LagRectangle& tile, LagPart* part) {
 
 }  // namespace
 
+void SetLagPlane(double rate, const LagRectangle& tile, LagPart* part) {
+  HWY_DYNAMIC_DISPATCH(SetLagPlaneImpl)(rate, tile, Plane(tile, part));
+}
+
 void AddLog(double factor, double rate, const LagRectangle& tile,
-            int64_t stride, float* logits) {
-  HWY_DYNAMIC_DISPATCH(AddLogImpl)(factor, rate, tile, stride, logits);
+            const LagPart& part, int64_t stride, float* logits) {
+  HWY_DYNAMIC_DISPATCH(AddLogImpl)
+  (factor, rate, tile, part.plane.data(), stride, logits);
 }
 
 void SetLogPlane(double rate, const LagRectangle& tile, LagPart* part) {

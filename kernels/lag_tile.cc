@@ -62,6 +62,18 @@ int64_t PartBytes(const LagPart& part) {
 
 }  // namespace
 
+LagPoint PointOf(const ItemGeometry& item, int64_t i, int64_t j) {
+  if (item.exact) {
+    return {.exact = true,
+            .ticks = item.query_ticks[i] - item.key_ticks[j],
+            .elapsed =
+                static_cast<double>(item.query_ticks[i] - item.key_ticks[0])};
+  }
+  return {.exact = false,
+          .real = item.query_real[i] - item.key_real[j],
+          .elapsed = item.query_real[i] - item.key_real[0]};
+}
+
 int64_t LagRectangle::FirstFuture(int64_t r) const {
   const auto count = [](const auto& times, auto query) {
     return std::upper_bound(times.begin(), times.end(), query) - times.begin();
@@ -69,6 +81,24 @@ int64_t LagRectangle::FirstFuture(int64_t r) const {
   return (item->exact ? count(item->key_ticks, item->query_ticks[first + r])
                       : count(item->key_real, item->query_real[first + r])) -
          key;
+}
+
+bool LagRectangle::LagsWithin(double least, double most) const {
+  const auto within = [&](double lag) {
+    return lag == 0 || (std::fabs(lag) >= least && std::fabs(lag) <= most);
+  };
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t i = first + r, begin = Begin(r), end = End(r);
+    if (begin == end) continue;
+    // Keys are in order: of whole ticks the ends are the largest, and none but
+    // 0 is less than 1.
+    const int64_t step =
+        item->exact ? std::max<int64_t>(1, end - begin - 1) : 1;
+    for (int64_t c = begin; c < end; c += step) {
+      if (!within(PointOf(*item, i, key + c).Lag())) return false;
+    }
+  }
+  return !item->exact || least <= 1;
 }
 
 const std::vector<LagPart>& LagCache::Find(

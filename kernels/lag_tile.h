@@ -20,7 +20,12 @@ struct LagPoint {
   int64_t ticks = 0;   // t_query - t_key
   double real = 0;     // the same, rounded once
   double elapsed = 0;  // t_query - earliest valid key time
+
+  double Lag() const { return exact ? static_cast<double>(ticks) : real; }
 };
+
+// The pair (i, j) of the item's order.
+LagPoint PointOf(const ItemGeometry& item, int64_t i, int64_t j);
 
 // Queries [first, first + rows) and keys [key, key + keys) of an item's order.
 // Keys past the item's last may be asked for and are never visible.
@@ -37,6 +42,9 @@ struct LagRectangle {
   }
   // Column of the first key later than row r; may lie outside.
   int64_t FirstFuture(int64_t r) const;
+  // Whether all lags but 0 of visible pairs, in ticks, lie within [least, most]
+  // in size.
+  bool LagsWithin(double least, double most) const;
   // Keys that exist.
   int64_t ValidKeys() const { return std::min(keys, item->key_rows - key); }
 };
@@ -53,6 +61,7 @@ struct LagPart {
   std::vector<LagRun> runs;        // of all rows, one after the other
   std::vector<int32_t> first_run;  // [rows + 1], into runs
   std::vector<double> row_factor;  // [rows]
+  bool extreme = false;            // lags that the fast way is not made for
 };
 
 // A function of some times, tabulated; the stamp says of what and whose.
