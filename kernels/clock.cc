@@ -19,8 +19,15 @@ using Wide = unsigned __int128;
 // needs.
 using Limbs = std::vector<uint32_t>;
 
-// 1/2pi * 2^320.
-constexpr std::array<uint32_t, 10> kInverseTwoPi = {
+// 1/2pi * 2^kInverseBits: enough for the largest double.
+constexpr int kInverseBits = 1280;
+constexpr std::array<uint32_t, kInverseBits / 32> kInverseTwoPi = {
+    0x26BD0D87u, 0xFC33EF08u, 0xBF1EDAEAu, 0x1580CC11u, 0x47E35742u,
+    0x9AFED7ECu, 0xE294A4BAu, 0xCF41CE7Du, 0xFAF97C5Eu, 0x5D49EEB1u,
+    0xA797FA8Bu, 0xD3D18FD9u, 0xC9F2C26Du, 0xDB4D9FB3u, 0xD6829B47u,
+    0xFBCBC462u, 0xF7816603u, 0xC7FE25FFu, 0xEF7E4A0Eu, 0x272117E2u,
+    0x60D4CE7Du, 0x4E64758Eu, 0xAD17DF90u, 0x3A671C09u, 0x4BAED121u,
+    0xBA208D7Du, 0x2C4A69CFu, 0x3F877AC7u, 0x82746487u, 0x01924BBAu,
     0x909374B8u, 0x6DC91B8Eu, 0xF7AEF158u, 0x7F9458EAu, 0x4F10E410u,
     0x36D8A566u, 0x7D4D3770u, 0x7F09D5F4u, 0x9391054Au, 0x28BE60DBu};
 
@@ -134,9 +141,9 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio) {
   Limbs n(kInverseTwoPi.begin(), kInverseTwoPi.end());
   MultiplyBy(n, mantissa);
   MultiplyBy(n, static_cast<uint64_t>(ratio.tick_ns));
-  // Now n * 2^(exponent - 53 - 320) / unit_ns turns per tick; keep 64 bits
-  // below 2^-128 for the rounding.
-  n = Shifted(n, exponent - 53 - 320 + 128 + 64);
+  // Now n * 2^(exponent - 53 - kInverseBits) / unit_ns turns per tick; keep 64
+  // bits below 2^-128 for the rounding.
+  n = Shifted(n, exponent - 53 - kInverseBits + 128 + 64);
   DivideBy(n, static_cast<uint64_t>(ratio.unit_ns));
   const uint64_t round = Word(n, 0) >> 63;
   Wide turns = Wide{Word(n, 2)} << 64 | Word(n, 1);

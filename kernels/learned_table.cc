@@ -9,38 +9,41 @@ namespace {
 using Boundary = LearnedTablePart::Boundary;
 using Interpolation = LearnedTablePart::Interpolation;
 
+// Rows from any tick to any other are more than 64 bits hold.
+using Row = __int128;
+
 // A place in the table: whole + fraction, 0 <= fraction < 1. Rows beyond
-// +-2^62 are all the same to us.
+// +-2^100 are all the same to us.
 struct Place {
-  int64_t whole = 0;
+  Row whole = 0;
   double fraction = 0;
   bool finite = true;
 };
 
-constexpr int64_t kFar = int64_t{1} << 62;
+constexpr Row kFar = Row{1} << 100;
 
 Place FromReal(long double x) {
   if (!std::isfinite(x)) return {.finite = false};
   const long double floor = std::floor(x);
-  if (floor >= kFar) return {.whole = kFar};
-  if (floor < -kFar) return {.whole = -kFar};
-  return {.whole = static_cast<int64_t>(floor),
+  if (floor >= 0x1p100L) return {.whole = kFar};
+  if (floor < -0x1p100L) return {.whole = -kFar};
+  return {.whole = static_cast<Row>(floor),
           .fraction = static_cast<double>(x - floor)};
 }
 
 // Up to four rows with their weights.
 struct Stencil {
   int count = 0;
-  int64_t row[4] = {};
+  Row row[4] = {};
   double weight[4] = {};
 
-  void Add(int64_t at, double by) {
+  void Add(Row at, double by) {
     row[count] = at;
     weight[count++] = by;
   }
 };
 
-Stencil CatmullRom(int64_t row, double f) {
+Stencil CatmullRom(Row row, double f) {
   const double f2 = f * f, f3 = f2 * f;
   Stencil stencil;
   stencil.Add(row - 1, (-f3 + 2 * f2 - f) / 2);
@@ -59,7 +62,7 @@ class LearnedTable : public AbsoluteVector {
         ticks_per_row_(static_cast<long double>(part.step) * ratio.unit_ns /
                        ratio.tick_ns) {
     if (ticks_per_row_ == std::floor(ticks_per_row_) && ticks_per_row_ >= 1 &&
-        ticks_per_row_ < kFar) {
+        ticks_per_row_ < 0x1p62L) {
       whole_ticks_ = static_cast<int64_t>(ticks_per_row_);
     }
   }
@@ -77,7 +80,7 @@ class LearnedTable : public AbsoluteVector {
  private:
   Place Find(const AbsoluteTime& time) const;
   Stencil Rows(const Place& place) const;
-  int64_t Fold(int64_t row) const;
+  int64_t Fold(Row row) const;
   template <typename Number>
   void AddRows(const AbsoluteTime& time, Number* vector) const;
 
@@ -95,17 +98,16 @@ Place LearnedTable::Find(const AbsoluteTime& time) const {
     place = FromReal((static_cast<long double>(time.real) - origin) /
                      ticks_per_row_);
   } else {
-    const __int128 ticks = static_cast<__int128>(time.ticks) - origin;
+    const Row ticks = Row{time.ticks} - origin;
     if (whole_ticks_ == 0) {
       place = FromReal(static_cast<long double>(ticks) / ticks_per_row_);
     } else {
-      __int128 row = ticks / whole_ticks_, rest = ticks % whole_ticks_;
+      Row row = ticks / whole_ticks_, rest = ticks % whole_ticks_;
       if (rest < 0) {
         rest += whole_ticks_;
         --row;
       }
-      if (row >= kFar || row < -kFar) return {.whole = row < 0 ? -kFar : kFar};
-      place = {.whole = static_cast<int64_t>(row),
+      place = {.whole = row,
                .fraction = static_cast<double>(rest) /
                            static_cast<double>(whole_ticks_)};
       // A quotient that rounds up to the next row is that row.
@@ -124,8 +126,8 @@ bool LearnedTable::Covers(const AbsoluteTime& time) const {
   }
   if (part_.boundary != Boundary::kError) return true;
   const bool nearest = part_.interpolation == Interpolation::kNearest;
-  const int64_t first = place.whole + (nearest && place.fraction >= 0.5);
-  const int64_t last = nearest ? first : first + (place.fraction != 0);
+  const Row first = place.whole + (nearest && place.fraction >= 0.5);
+  const Row last = nearest ? first : first + (place.fraction != 0);
   return first >= 0 && last < part_.rows;
 }
 
@@ -148,11 +150,11 @@ Stencil LearnedTable::Rows(const Place& place) const {
   return stencil;
 }
 
-int64_t LearnedTable::Fold(int64_t row) const {
+int64_t LearnedTable::Fold(Row row) const {
   if (part_.boundary != Boundary::kWrap) {
-    return std::clamp<int64_t>(row, 0, part_.rows - 1);
+    return static_cast<int64_t>(std::clamp<Row>(row, 0, part_.rows - 1));
   }
-  const int64_t rest = row % part_.rows;
+  const auto rest = static_cast<int64_t>(row % part_.rows);
   return rest < 0 ? rest + part_.rows : rest;
 }
 

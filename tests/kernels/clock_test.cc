@@ -167,6 +167,17 @@ TEST(PhaseWord, KeepsTheTruePhaseToAMillionthOverAllOfInt64) {
   }
 }
 
+TEST(PhaseWord, IsTheAngleOfEveryDouble) {
+  for (double omega = 0.37; omega < 1e308; omega *= 9.73) {
+    const double angle = kTwoPi * 0x1p-64 *
+                         static_cast<double>(PhaseWord(
+                             MakeTurnFrequency(omega, {}), int64_t{1}));
+    // The library reduces its argument exactly.
+    EXPECT_NEAR(std::cos(angle), std::cos(omega), 1e-13) << omega;
+    EXPECT_NEAR(std::sin(angle), std::sin(omega), 1e-13) << omega;
+  }
+}
+
 TEST(PhaseWord, OneYearPeriodHoldsOver43And300YearsOfNanoseconds) {
   const TurnFrequency year =
       MakeTurnFrequency(kTwoPi, {.tick_ns = 1, .unit_ns = kYearNs});

@@ -84,7 +84,13 @@ TEST(LearnedTable, ClampAndWrapTakeEveryTime) {
     }
     EXPECT_EQ(Row(*wrap, 2, At(-1))[0], 7);
     EXPECT_EQ(Row(*wrap, 2, At(8))[0], 0);
-    EXPECT_EQ(Row(*wrap, 2, At(most))[0], 0) << "beyond 2^62 all is one";
+    for (const int64_t t : {int64_t{1} << 61, int64_t{1} << 62, most, least}) {
+      for (const int64_t beside : {0, 1, 3, 5}) {
+        const int64_t at = t < 0 ? t + beside : t - beside;
+        const auto row = static_cast<float>(static_cast<uint64_t>(at) % 8);
+        EXPECT_EQ(Row(*wrap, 2, At(at))[0], row) << at;
+      }
+    }
     const AbsoluteTime far{.exact = false, .real = 1e300};
     EXPECT_EQ(Row(*clamp, 2, far)[0], 7);
   }
