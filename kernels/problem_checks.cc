@@ -10,6 +10,7 @@
 #include "kernels/bias.h"
 #include "kernels/cumulative_bias.h"
 #include "kernels/free_places.h"
+#include "kernels/growth_check.h"
 
 namespace attnd {
 namespace {
@@ -433,7 +434,10 @@ absl::Status CheckItem(const Plan& plan, int64_t number) {
       absl::Status status = CheckOneSided(item, number);
       if (!status.ok()) return status;
     }
-    absl::Status status = CheckDrives(problem, *encoder, item, batch);
+    absl::Status status =
+        CheckGrowth(*encoder, problem.key.shape().heads, item, number);
+    if (!status.ok()) return status;
+    status = CheckDrives(problem, *encoder, item, batch);
     if (!status.ok()) return status;
     status = CheckAbsoluteRows(problem, *encoder, item, number);
     if (!status.ok()) return status;

@@ -71,6 +71,38 @@ TEST(Plan, NegativeLagsThatNobodySeesAreNoReasonToRefuse) {
   EXPECT_FALSE(PlanStatus(spec).ok());
 }
 
+// lag^3 / 6 between one query and the first of two keys.
+ProblemSpec CubicOver(int64_t lag, double rate) {
+  ProblemSpec spec;
+  spec.keys = 2;
+  spec.query.assign(4, 1);
+  spec.key.assign(8, 1);
+  spec.value.assign(8, 1);
+  spec.kind = TimeAxis::Kind::kTicks;
+  spec.ratio = {.tick_ns = 1, .unit_ns = 1};
+  spec.query_ticks = {lag};
+  spec.key_ticks = {0, lag};
+  spec.encoding.emplace();
+  spec.encoding->blocks = {RealJordanBlock{.size = 4, .rates = {rate}}};
+  spec.encoding->unit_ns = 1;
+  return spec;
+}
+
+TEST(Plan, RefusesPowersOfTheLagBeyondFloatsWhereTheyAreVisible) {
+  EXPECT_TRUE(PlanStatus(CubicOver(1'000'000'000'000, 0)).ok());
+  ProblemSpec spec = CubicOver(864'000'000'000'000, 0);  // ten days
+  const absl::Status status = PlanStatus(spec);
+  ExpectRefused(status, "query row 0 and key row 0 are 8.64e+14 units apart");
+  ExpectRefused(status, "time_unit");
+  spec.key_validity = {0, 1};
+  EXPECT_TRUE(PlanStatus(spec).ok()) << "nobody sees it";
+  EXPECT_TRUE(PlanStatus(CubicOver(864'000'000'000'000, 1e-9)).ok())
+      << "decays before";
+  spec = CubicOver(864'000'000'000'000, 0);
+  spec.encoding->unit_ns = spec.ratio.unit_ns = 1'000'000'000;
+  EXPECT_TRUE(PlanStatus(spec).ok()) << "in seconds";
+}
+
 TEST(Plan, TwoSidedEncodingsTakeNegativeLags) {
   ProblemSpec spec = Good();
   spec.encoding = OneSidedAlibi();
