@@ -127,10 +127,6 @@ std::optional<AbsolutePart> ReadAbsolute(const v1::Absolute& in,
                                          Violations& violations) {
   std::optional<Kind> kind = ReadKind(in, path, violations);
   if (!kind) return std::nullopt;
-  if (!v1::Absolute::Target_IsValid(in.target())) {
-    violations.Add(path + ".target",
-                   absl::StrCat("unknown value ", in.target()));
-  }
   AbsolutePart out;
   out.kind = *std::move(kind);
   out.origin_ticks = in.origin_ticks();
@@ -152,6 +148,13 @@ std::optional<QueryTemperature> ReadTemperature(const v1::QueryTemperature& in,
   if (in.has_length()) out.length = in.length();
   if (in.has_scale()) out.scale = in.scale();
   out.offset = in.offset();
+  for (const auto& [given, field] : {std::pair(in.has_scale(), ".scale"),
+                                     std::pair(in.offset() != 0, ".offset")}) {
+    if (given && !out.llama4) {
+      violations.Add(path + field,
+                     "is read with form: llama4 alone; leave it out");
+    }
+  }
   return out;
 }
 

@@ -9,7 +9,13 @@ std::vector<T> List(const Field& field) {
   return {field.begin(), field.end()};
 }
 
-AlibiTerm ReadAlibi(const v1::Alibi& in) {
+AlibiTerm ReadAlibi(const v1::Alibi& in, const std::string& path,
+                    Violations& violations) {
+  if (!in.slopes().empty() && in.has_bias_max()) {
+    violations.Add(path + ".alibi.bias_max",
+                   "is of the published slopes, but slopes are given; leave "
+                   "one of them out");
+  }
   return {.slopes = List<double>(in.slopes()),
           .two_sided = in.two_sided(),
           .bias_max = in.has_bias_max() ? in.bias_max() : 8};
@@ -70,7 +76,7 @@ std::optional<BiasTerm> ReadBias(const v1::Bias& in, const std::string& path,
                                  Violations& violations) {
   switch (in.kind_case()) {
     case v1::Bias::kAlibi:
-      return ReadAlibi(in.alibi());
+      return ReadAlibi(in.alibi(), path, violations);
     case v1::Bias::kCumulativeGate:
       return CumulativeGateTerm{.per_unit = in.cumulative_gate().per_unit()};
     case v1::Bias::kT5Buckets:

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "server/unused_fields.h"
 
 namespace attnd::server {
 namespace {
@@ -50,6 +51,11 @@ std::optional<BlockKind> ReadRotation(const v1::Rotation& in,
                        in.frequency_vectors_size(), " frequency_vectors"));
       return std::nullopt;
     }
+  } else if (in.coordinates() != 0 && in.coordinates() != 1) {
+    violations.Add(path + ".coordinates",
+                   absl::StrCat(in.coordinates(),
+                                ", but frequencies and periods turn along one: "
+                                "leave it out, or write frequency_vectors"));
   }
   return block;
 }
@@ -69,6 +75,10 @@ BlockKind ReadComplexJordan(const v1::ComplexJordan& in,
     }
     for (double& rate : block.rates) rate /= in.length();
     block.eta /= in.length();
+  } else if (in.length() != 0) {
+    violations.Add(path + ".length",
+                   "is read with variant: scaled alone; add that, or leave it "
+                   "out");
   }
   return block;
 }
@@ -146,17 +156,7 @@ PairLayout ReadLayout(v1::PairLayout in, const std::string& path,
 std::optional<Block> ReadBlock(const v1::Block& in, const std::string& path,
                                Violations& violations) {
   Block block;
-  if (!v1::Clock_IsValid(in.clock())) {
-    violations.Add(path + ".clock", absl::StrCat("unknown value ", in.clock()));
-  }
-  if (in.coordinate() < 0) {
-    violations.Add(path + ".coordinate",
-                   absl::StrCat(in.coordinate(), ", expected >= 0"));
-  }
-  if (in.clock_channel() < 0) {
-    violations.Add(path + ".clock_channel",
-                   absl::StrCat(in.clock_channel(), ", expected >= 0"));
-  }
+  CheckDrive(in, path, violations);
   block.drive = {.coordinate = in.coordinate(),
                  .clock = in.clock() == v1::CLOCK_REQUEST,
                  .clock_channel = in.clock_channel()};

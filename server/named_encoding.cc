@@ -10,6 +10,7 @@
 #include "kernels/basis.h"
 #include "server/block_reader.h"
 #include "server/hash.h"
+#include "server/unused_fields.h"
 
 namespace attnd::server {
 namespace {
@@ -40,14 +41,6 @@ class Reader {
 };
 
 void Reader::ReadRules(const v1::Encoding& in, EncodingSpec& spec) {
-  if (!v1::TwoSidedRule_IsValid(in.two_sided())) {
-    violations_.Add(prefix_ + "two_sided",
-                    absl::StrCat("unknown value ", in.two_sided()));
-  }
-  if (!v1::AnglePrecision_IsValid(in.angle_precision())) {
-    violations_.Add(prefix_ + "angle_precision",
-                    absl::StrCat("unknown value ", in.angle_precision()));
-  }
   spec.absolute_lag = in.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
   spec.hf_fp32_angles = in.angle_precision() == v1::ANGLE_PRECISION_HF_FP32;
 
@@ -168,7 +161,10 @@ void Reader::ReadBasis(const v1::Basis& in, EncodingSpec& spec) {
 v1::Encoding WithDefaults(v1::Encoding encoding) {
   for (v1::Block& block : *encoding.mutable_blocks()) {
     if (block.clock() == v1::CLOCK_UNSPECIFIED) block.set_clock(v1::CLOCK_TIME);
-    if (block.has_rotary() && !block.rotary().has_base()) {
+    // A block of Hugging Face's has its own word for it.
+    if (block.has_rotary() && !block.rotary().has_base() &&
+        !block.rotary().has_rope_parameters() &&
+        !block.rotary().has_rope_scaling()) {
       block.mutable_rotary()->set_base(10000);
     }
   }
@@ -245,7 +241,10 @@ NamedEncoding ReadEncoding(const v1::Encoding& encoding,
   NamedEncoding out;
   out.name = encoding.name();
   Violations own;
-  Reader(prefix, own).Read(encoding, out.spec);
+  if (CheckEnums(encoding, prefix, own)) {
+    Reader(prefix, own).Read(encoding, out.spec);
+    CheckUnused(encoding, prefix, own);
+  }
   // Paths of the kernels' own check are right only if no block was left out.
   if (own.empty() && checks == EncodingChecks::kAll) {
     const absl::Status valid = Validate(out.spec, stop);

@@ -1,4 +1,6 @@
 // ReadRotary of block_reader.h.
+#include <tuple>
+
 #include "absl/strings/str_cat.h"
 #include "kernels/hugging_face.h"
 #include "server/block_reader.h"
@@ -9,6 +11,33 @@ namespace {
 template <typename T, typename Field>
 std::vector<T> List(const Field& field) {
   return {field.begin(), field.end()};
+}
+
+// Each of these would be read only beside or without others. A block of
+// Hugging Face's keeps them, as the library does.
+void CheckYarn(const v1::Yarn& in, const std::string& path,
+               Violations& violations) {
+  const auto add = [&](bool wrong, const char* field, const char* why) {
+    if (wrong) violations.Add(path + field, why);
+  };
+  add(in.has_mscale() && !in.has_mscale_all_dim(), ".mscale",
+      "is read beside mscale_all_dim alone, of which it is the numerator; add "
+      "that, or write attention_factor");
+  add(in.has_mscale_all_dim() && !in.has_mscale(), ".mscale_all_dim",
+      "is read beside mscale alone, which it divides; add that, or write "
+      "attention_factor");
+  for (const auto& [given, value, field] :
+       {std::tuple(in.has_mscale(), in.mscale(), ".mscale"),
+        std::tuple(in.has_mscale_all_dim(), in.mscale_all_dim(),
+                   ".mscale_all_dim")}) {
+    add(given && in.has_attention_factor(), field,
+        "given beside attention_factor, which takes its place; leave one of "
+        "them out");
+    add(given && value == 0, field, "0, expected finite and > 0");
+  }
+  add(in.has_truncate() && in.ramp() == v1::Yarn::RAMP_PAPER, ".truncate",
+      "rounds the borders of the ramp of code, but ramp is paper; leave it "
+      "out");
 }
 
 YarnScaling ReadYarn(const v1::Yarn& in) {
@@ -105,6 +134,11 @@ HuggingFaceRope ReadHuggingFace(const v1::HuggingFaceRope& in) {
 void ReadAxes(const v1::AxisSections& in, const std::string& path,
               AxisSections& out, Violations& violations) {
   out.sections = List<int>(in.sections());
+  if (in.sections().empty()) {
+    violations.Add(path + ".sections",
+                   "required: planes per coordinate; leave axes out where all "
+                   "follow one");
+  }
   switch (in.order()) {
     case v1::AxisSections::ORDER_CONTIGUOUS:
       out.order = AxisSections::Order::kContiguous;
@@ -137,14 +171,32 @@ std::optional<RotaryBlock> ReadRotary(const v1::Rotary& in,
     }
     HuggingFaceRope rope =
         ReadHuggingFace(parameters ? in.rope_parameters() : in.rope_scaling());
-    if (in.has_base() && !rope.rope_theta) rope.rope_theta = in.base();
+    if (in.has_base() && rope.rope_theta.value_or(in.base()) != in.base()) {
+      violations.Add(path + ".base",
+                     absl::StrCat(in.base(), ", but ", field, ".rope_theta is ",
+                                  *rope.rope_theta, "; leave one of them out"));
+    }
+    if (in.has_base()) rope.rope_theta = in.base();
     absl::StatusOr<RotaryBlock> block = RotaryFromHuggingFace(rope, field);
     if (!block.ok()) {
       violations.AddStatus(block.status(), "", field);
       return std::nullopt;
     }
     if (in.rotary_dim() != 0) block->rotary_dim = in.rotary_dim();
+    if (in.has_axes() && !block->axes.sections.empty()) {
+      violations.Add(path + ".axes",
+                     absl::StrCat("given beside ", field,
+                                  ".mrope_section; leave one of them out"));
+    } else if (in.has_axes()) {
+      ReadAxes(in.axes(), path + ".axes", block->axes, violations);
+    }
     return *block;
+  }
+  if (in.has_yarn()) CheckYarn(in.yarn(), path + ".yarn", violations);
+  if (in.longrope().has_attention_factor() && in.longrope().factor() != 0) {
+    violations.Add(path + ".longrope.factor",
+                   "given beside attention_factor, which takes its place; "
+                   "leave one of them out");
   }
   RotaryBlock block;
   if (in.has_base()) block.base = in.base();
