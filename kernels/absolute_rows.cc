@@ -48,6 +48,20 @@ AbsoluteTime KeyPlace(const AttentionProblem& problem, int64_t item,
   return Place(problem.key_time, rows.batch, row, index, index, coordinate);
 }
 
+AbsoluteTime QueryEvent(const AttentionProblem& problem, int64_t number,
+                        const ItemGeometry& item, int64_t i) {
+  AbsoluteTime time = QueryPlace(problem, number, item.QueryRow(i));
+  time.index = i;
+  return time;
+}
+
+AbsoluteTime KeyEvent(const AttentionProblem& problem, int64_t number,
+                      const ItemGeometry& item, int64_t j) {
+  AbsoluteTime time = KeyPlace(problem, number, item.KeyRow(j));
+  time.index = j;
+  return time;
+}
+
 absl::Status CheckAbsoluteRows(const AttentionProblem& problem,
                                const Encoder& encoder, const ItemGeometry& item,
                                int64_t number) {

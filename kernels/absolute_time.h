@@ -13,7 +13,7 @@ struct AbsoluteTime {
   int64_t ticks = 0;      // or a position
   double real = 0;        // in the axis' own unit
   bool position = false;  // no timestamps: origins do not apply
-  int64_t index = 0;      // of the event among the rows, from 0
+  int64_t index = 0;      // of the row in the item, or of the event, from 0
 };
 
 // Working memory of a thread.

@@ -340,7 +340,7 @@ void KeyPack::EncodeBlock(int64_t first, float* block) {
     }
     if (absolute != nullptr) {
       absolute->AddToRow(false, static_cast<int>(kv_head_),
-                         KeyPlace(plan_->problem(), number_, item_->KeyRow(j)),
+                         KeyEvent(plan_->problem(), number_, *item_, j),
                          &absolute_scratch_, raw);
     }
     const float* phases = turns ? axes_.KeyPhases(j) : nullptr;

@@ -134,10 +134,9 @@ void QueryTile::EncodeRowByRow(KeyPack& pack, float* raw, float* queries) {
       row = raw;
     }
     if (absolute) {
-      encoder->absolute().AddToRow(
-          true, static_cast<int>(place_.head / group),
-          QueryPlace(problem, place_.item, item_->QueryRow(i)),
-          &absolute_scratch_, raw);
+      encoder->absolute().AddToRow(true, static_cast<int>(place_.head / group),
+                                   QueryEvent(problem, place_.item, *item_, i),
+                                   &absolute_scratch_, raw);
     }
     float scale = problem.scale;
     if (encoder != nullptr && encoder->spec().temperature) {

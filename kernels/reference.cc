@@ -77,6 +77,13 @@ double Temperature(const Encoder* encoder, const PairRules& rules, int64_t i) {
   return steps < 0 ? 1 : 1 + t.scale * std::log1p(steps);
 }
 
+AbsoluteTime KeyAsEvent(const AttentionProblem& problem, const PairRules& rules,
+                        int64_t j) {
+  AbsoluteTime place = KeyPlace(problem, rules.item(), j);
+  place.index = rules.KeyEvent(j);
+  return place;
+}
+
 // Scores of one query row against every key of its item.
 void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
                int64_t item, int64_t i, const std::vector<HeadRow>& heads,
@@ -88,6 +95,8 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
   const PairBias biases(problem, encoder, rules);
   const size_t group = heads.size() / problem.key.shape().heads;
   const double temperature = Temperature(encoder, rules, i);
+  AbsoluteTime query_place = QueryPlace(problem, item, i);
+  query_place.index = rules.QueryEvent(i);
   for (size_t g = 0; g < heads.size() / group; ++g) {
     PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g),
                             &turns[g]);
@@ -97,15 +106,15 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
       generator.Turn(rules, i, j);
       generator.Apply(
           WithAbsolute(Row(problem.key, b, static_cast<int64_t>(g), j), encoder,
-                       false, static_cast<int>(g), KeyPlace(problem, item, j)),
+                       false, static_cast<int>(g),
+                       KeyAsEvent(problem, rules, j)),
           moved, size);
       for (size_t h = g * group; h < (g + 1) * group; ++h) {
         const HeadRow& row = heads[h];
         if (row.bias[j] == -kInfinity) continue;
         double dot = 0, dot_size = 0, bias_size = 0;
-        const std::vector<double> query =
-            WithAbsolute(row.query, encoder, true, static_cast<int>(g),
-                         QueryPlace(problem, item, i));
+        const std::vector<double> query = WithAbsolute(
+            row.query, encoder, true, static_cast<int>(g), query_place);
         for (size_t c = 0; c < moved.size(); ++c) {
           dot += query[c] * moved[c];
           dot_size += std::abs(query[c]) * size[c];

@@ -78,6 +78,17 @@ class PairRules {
   // Valid keys in (time, index) order.
   const std::vector<int64_t>& order() const { return order_; }
 
+  // Which event a valid row is: of its item's in (time, index) order.
+  int64_t KeyEvent(int64_t j) const { return place_[j]; }
+  int64_t QueryEvent(int64_t i) const {
+    int64_t earlier = 0;
+    for (int64_t l = first_query_; l < first_query_ + nq_; ++l) {
+      const bool tied = !Before(QueryLag(l, i)) && !Before(QueryLag(i, l));
+      if (Before(QueryLag(l, i)) || (tied && l < i)) ++earlier;
+    }
+    return earlier;
+  }
+
   bool Sees(int64_t i, int64_t j) const {
     if (!ValidQuery(i) || !ValidKey(j)) return false;
     return place_[j] < mask_.prefix ||
@@ -99,21 +110,27 @@ class PairRules {
     return {};
   }
 
-  // t_j - t_l of two keys.
+  // t_j - t_l of two keys, of two queries.
   Lag KeyLag(int64_t j, int64_t l) const {
-    const TimeAxis& key = problem_.key_time;
-    switch (key.kind()) {
+    return RowLag(problem_.key_time, j, l);
+  }
+  Lag QueryLag(int64_t i, int64_t l) const {
+    return RowLag(problem_.query_time, i, l);
+  }
+
+ private:
+  Lag RowLag(const TimeAxis& axis, int64_t a, int64_t b) const {
+    switch (axis.kind()) {
       case TimeAxis::Kind::kPositions:
-        return TickLag(j, l);
+        return TickLag(a, b);
       case TimeAxis::Kind::kTicks:
-        return TickLag(key.Ticks(batch_, j), key.Ticks(batch_, l));
+        return TickLag(axis.Ticks(batch_, a), axis.Ticks(batch_, b));
       case TimeAxis::Kind::kReal:
-        return RealLag(key.Real(batch_, j), key.Real(batch_, l));
+        return RealLag(axis.Real(batch_, a), axis.Real(batch_, b));
     }
     return {};
   }
 
- private:
   static bool Before(const Lag& lag) {
     return lag.ticks < 0 || (lag.ticks == 0 && lag.rest < 0);
   }

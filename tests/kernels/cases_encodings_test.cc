@@ -40,6 +40,75 @@ ProblemSpec Sequence(int64_t rows, int64_t dim, int64_t first) {
   return spec;
 }
 
+// ---- events -----------------------------------------------------------------
+
+// sin(3 i + t / 2) on one channel, of queries or of keys alone.
+EncodingSpec Events(bool queries) {
+  EncodingSpec spec;
+  spec.absolutes = {AbsolutePart{.kind = HawkesPart{.index_form = true,
+                                                    .index_frequencies = {3},
+                                                    .time_frequencies = {0.5}},
+                                 .on_query = queries,
+                                 .on_key = !queries}};
+  return spec;
+}
+double Event(int64_t index, double time) {
+  return std::sin(3.0 * static_cast<double>(index) + time / 2);
+}
+
+// The index of the row would change when events are padded or sent in another
+// order.
+TEST(EventIndices, CountValidKeysInTimeOrder) {
+  ProblemSpec spec;
+  spec.queries = 2;
+  spec.keys = 5;
+  spec.dim = spec.value_dim = 1;
+  spec.query = {1, 1};
+  spec.key = {0, 0, 0, 0, 0};
+  spec.value = {1, 2, 3, 4, 5};
+  spec.kind = Kind::kTicks;
+  spec.query_ticks = {50, 40};
+  spec.key_ticks = {5, 30, 10, 20, 10};  // the first is padding
+  spec.key_validity = {0, 1, 1, 1, 1};
+  spec.encoding = Events(false);
+  const Answer answer = RunSpec(spec);
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_NEAR(answer.scores[5 * i + 1], Event(3, 30), 1e-6);
+    EXPECT_NEAR(answer.scores[5 * i + 2], Event(0, 10), 1e-6);
+    EXPECT_NEAR(answer.scores[5 * i + 3], Event(2, 20), 1e-6);
+    // Tied: in the order of rows.
+    EXPECT_NEAR(answer.scores[5 * i + 4], Event(1, 10), 1e-6);
+  }
+  EXPECT_EQ(Compare(spec, answer, Reference(spec)), "");
+  // Without times padding moves positions, which are times, and no event.
+  spec.kind = Kind::kPositions;
+  spec.query_ticks = spec.key_ticks = {};
+  const Answer positions = RunSpec(spec);
+  for (int j = 1; j < 5; ++j) {
+    EXPECT_NEAR(positions.scores[j], Event(j - 1, j), 1e-6);
+  }
+  EXPECT_EQ(Compare(spec, positions, Reference(spec)), "");
+}
+
+TEST(EventIndices, CountQueriesInTimeOrder) {
+  ProblemSpec spec;
+  spec.queries = 3;
+  spec.keys = 1;
+  spec.dim = spec.value_dim = 1;
+  spec.query = {0, 0, 0};
+  spec.key = {1};
+  spec.value = {1};
+  spec.kind = Kind::kTicks;
+  spec.query_ticks = {70, 50, 60};
+  spec.key_ticks = {10};
+  spec.encoding = Events(true);
+  const Answer answer = RunSpec(spec);
+  EXPECT_NEAR(answer.scores[0], Event(2, 70), 1e-6);
+  EXPECT_NEAR(answer.scores[1], Event(0, 50), 1e-6);
+  EXPECT_NEAR(answer.scores[2], Event(1, 60), 1e-6);
+  EXPECT_EQ(Compare(spec, answer, Reference(spec)), "");
+}
+
 // ---- angles and positions in the payload's type -----------------------------
 
 // Cosines, sines, frequencies or the rotation itself in bf16 or f16: a payload
