@@ -40,7 +40,9 @@ std::vector<Key> KeysOf(const HuggingFaceRope& rope) {
           {"short_factor", !rope.short_factor.empty()},
           {"long_factor", !rope.long_factor.empty()},
           {"low_freq_factor", rope.low_freq_factor.has_value()},
-          {"high_freq_factor", rope.high_freq_factor.has_value()}};
+          {"high_freq_factor", rope.high_freq_factor.has_value()},
+          {"long_mscale", rope.long_mscale.has_value()},
+          {"short_mscale", rope.short_mscale.has_value()}};
 }
 
 // Which of them a type reads.
@@ -54,8 +56,10 @@ std::vector<std::string> KeysReadBy(const std::string& type) {
             "mscale_all_dim",   "truncate"};
   }
   if (type == "longrope") {
-    return {"factor", "original_max_position_embeddings", "attention_factor",
-            "short_factor", "long_factor"};
+    return {"factor",           "original_max_position_embeddings",
+            "attention_factor", "short_factor",
+            "long_factor",      "long_mscale",
+            "short_mscale"};
   }
   if (type == "llama3") {
     return {"factor", "original_max_position_embeddings", "low_freq_factor",
@@ -104,6 +108,11 @@ class Converter {
     for (const Key& key : KeysOf(rope_)) {
       if (!key.present) continue;
       if (std::find(read.begin(), read.end(), key.name) != read.end()) continue;
+      // The temperature of queries reads it, whatever the type.
+      if (rope_.llama_4_scaling_beta.has_value() &&
+          absl::string_view(key.name) == "original_max_position_embeddings") {
+        continue;
+      }
       if (rope_.rope_type.empty() && rope_.type.empty()) {
         return Missing("rope_type",
                        absl::StrCat("one of ", absl::StrJoin(kTypes, ", "),
@@ -129,11 +138,21 @@ class Converter {
         {"attention_factor", rope_.attention_factor},
         {"low_freq_factor", rope_.low_freq_factor},
         {"high_freq_factor", rope_.high_freq_factor},
+        {"long_mscale", rope_.long_mscale},
+        {"short_mscale", rope_.short_mscale},
         {"partial_rotary_factor", rope_.partial_rotary_factor}};
     for (const auto& [name, value] : positive) {
       if (!value.has_value()) continue;
       absl::Status status =
           CheckPositive(absl::StrCat(path_, ".", name), *value);
+      if (!status.ok()) return status;
+    }
+    // 0 is as good as absent to the library.
+    for (const auto& [name, value] :
+         {std::pair("mscale", rope_.mscale),
+          std::pair("mscale_all_dim", rope_.mscale_all_dim)}) {
+      absl::Status status =
+          CheckAtLeast(absl::StrCat(path_, ".", name), value.value_or(0), 0);
       if (!status.ok()) return status;
     }
     if (rope_.partial_rotary_factor.value_or(1) > 1) {
@@ -241,8 +260,35 @@ class Converter {
                    rope_.short_factor.size(), "as many as short_factor"),
         FindLengths(scaling.original_length, scaling.factor));
     if (!status.ok()) return status;
-    if (scaling.factor == 0 && !rope_.attention_factor) return MissingFactor();
+    status = FindAmplitude(scaling.attention_factor);
+    if (!status.ok()) return status;
+    if (scaling.factor == 0 && !scaling.attention_factor) {
+      return MissingFactor();
+    }
     block_.scaling = scaling;
+    return absl::OkStatus();
+  }
+
+  // The amplitude that long_mscale and short_mscale stand for.
+  absl::Status FindAmplitude(std::optional<double>& amplitude) const {
+    const std::optional<double>&up = rope_.long_mscale,
+          &to = rope_.short_mscale;
+    if (!up && !to) return absl::OkStatus();
+    if (!up) return Missing("long_mscale", "a number > 0 beside short_mscale");
+    if (!to) return Missing("short_mscale", "a number > 0 beside long_mscale");
+    if (amplitude) {
+      return Refuse(path_ + ".attention_factor", "given",
+                    "none beside long_mscale and short_mscale, which take its "
+                    "place");
+    }
+    if (*up != *to) {
+      return Refuse(path_ + ".long_mscale", *up,
+                    absl::StrCat("short_mscale, ", *to,
+                                 ": one amplitude for all lengths; write two "
+                                 "encodings with attention_factor, one for "
+                                 "items up to the original length"));
+    }
+    amplitude = *up;
     return absl::OkStatus();
   }
 
@@ -257,7 +303,7 @@ class Converter {
     if (!rope_.low_freq_factor)
       return Missing("low_freq_factor", "a number > 0");
     if (!rope_.high_freq_factor) {
-      return Missing("high_freq_factor", "a number > low_freq_factor");
+      return Missing("high_freq_factor", "a number >= low_freq_factor");
     }
     if (!rope_.original_max_position_embeddings) {
       return Missing("original_max_position_embeddings", "a number > 0");
@@ -267,10 +313,10 @@ class Converter {
         .low_freq_factor = *rope_.low_freq_factor,
         .high_freq_factor = *rope_.high_freq_factor,
         .original_length = *rope_.original_max_position_embeddings};
-    if (*rope_.high_freq_factor <= *rope_.low_freq_factor) {
+    if (*rope_.high_freq_factor < *rope_.low_freq_factor) {
       return Refuse(
           path_ + ".high_freq_factor", *rope_.high_freq_factor,
-          absl::StrCat("> low_freq_factor, ", *rope_.low_freq_factor));
+          absl::StrCat(">= low_freq_factor, ", *rope_.low_freq_factor));
     }
     return absl::OkStatus();
   }
@@ -305,6 +351,21 @@ class Converter {
 absl::StatusOr<RotaryBlock> RotaryFromHuggingFace(const HuggingFaceRope& rope,
                                                   const std::string& path) {
   return Converter(rope, path).Run();
+}
+
+absl::StatusOr<std::optional<QueryTemperature>> TemperatureFromHuggingFace(
+    const HuggingFaceRope& rope, const std::string& path) {
+  const double beta = rope.llama_4_scaling_beta.value_or(0);
+  absl::Status status = CheckFinite(path + ".llama_4_scaling_beta", beta);
+  if (!status.ok()) return status;
+  if (beta == 0) return std::nullopt;
+  if (!rope.original_max_position_embeddings) {
+    return Refuse(path + ".original_max_position_embeddings", "missing",
+                  "the length that llama_4_scaling_beta counts in");
+  }
+  return QueryTemperature{.llama4 = true,
+                          .length = *rope.original_max_position_embeddings,
+                          .scale = beta};
 }
 
 }  // namespace attnd

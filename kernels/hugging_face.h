@@ -31,6 +31,8 @@ struct HuggingFaceRope {
   std::optional<double> partial_rotary_factor = {};
   std::vector<int> mrope_section = {};
   std::optional<bool> mrope_interleaved = {};
+  std::optional<double> long_mscale = {}, short_mscale = {};  // Phi-3.5-MoE
+  std::optional<double> llama_4_scaling_beta = {};            // Ministral
 };
 
 // The block that gives the library's frequencies and amplitude, laid half-split
@@ -43,6 +45,11 @@ struct HuggingFaceRope {
 //             max_position_embeddings alone.
 //   yarn's amplitude: attention_factor, else m(mscale) / m(mscale_all_dim) when
 //             both are there and not 0, else m(1)
+//   longrope's amplitude: attention_factor, or long_mscale and short_mscale,
+//             which the model's code puts in its place above and up to the
+//             original length; refused unless they are equal
+//   llama3    low_freq_factor = high_freq_factor gives a step: the library's
+//             formula, which leaves a single wavelength to divide 0 by 0
 //
 // INVALID_ARGUMENT with `path` and the key: an unknown type (with the known
 // ones), a key that is missing, or one that the type would ignore, so that no
@@ -50,6 +57,12 @@ struct HuggingFaceRope {
 // transformers 4.48 and 5.
 absl::StatusOr<RotaryBlock> RotaryFromHuggingFace(const HuggingFaceRope& rope,
                                                   const std::string& path);
+
+// What llama_4_scaling_beta means: queries times 1 + beta ln(1 + floor(p /
+// original_max_position_embeddings)), p the query's position. None without it,
+// or where it is 0.
+absl::StatusOr<std::optional<QueryTemperature>> TemperatureFromHuggingFace(
+    const HuggingFaceRope& rope, const std::string& path);
 
 }  // namespace attnd
 

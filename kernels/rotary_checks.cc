@@ -39,8 +39,8 @@ struct ScalingCheck {
         CheckPositive(at + ".beta_fast", s.beta_fast),
         CheckPositive(at + ".beta_slow", s.beta_slow),
         CheckAmplitude(at, s.attention_factor),
-        CheckFinite(at + ".mscale", s.mscale.value_or(0)),
-        CheckFinite(at + ".mscale_all_dim", s.mscale_all_dim.value_or(0)));
+        CheckAtLeast(at + ".mscale", s.mscale.value_or(0), 0),
+        CheckAtLeast(at + ".mscale_all_dim", s.mscale_all_dim.value_or(0), 0));
     if (!status.ok()) return status;
     if (s.beta_fast < s.beta_slow ||
         (s.paper_ramp && s.beta_fast == s.beta_slow)) {
@@ -80,9 +80,9 @@ struct ScalingCheck {
         CheckPositive(at + ".low_freq_factor", s.low_freq_factor),
         CheckPositive(at + ".high_freq_factor", s.high_freq_factor),
         CheckPositive(at + ".original_length", s.original_length));
-    if (!status.ok() || s.high_freq_factor > s.low_freq_factor) return status;
+    if (!status.ok() || s.high_freq_factor >= s.low_freq_factor) return status;
     return Refuse(at + ".high_freq_factor", s.high_freq_factor,
-                  absl::StrCat("> low_freq_factor, ", s.low_freq_factor));
+                  absl::StrCat(">= low_freq_factor, ", s.low_freq_factor));
   }
   absl::Status operator()(const ProportionalScaling& s) const {
     const std::string at = path + ".proportional";

@@ -12,6 +12,8 @@ namespace attnd {
 namespace {
 
 constexpr double kTwoPi = 2 * std::numbers::pi;
+// Published ones lie between 0.5 and 2.
+constexpr double kMinAmplitude = 1e-6, kMaxAmplitude = 1e6;
 
 // base * stretch^(r/(r-2)): divides the lowest frequency by `stretch` and
 // leaves the highest.
@@ -76,9 +78,11 @@ struct Scaler {
     std::vector<double> w = Plain();
     for (double& w_j : w) {
       const double turns = s.original_length * w_j / kTwoPi;
-      const double smooth = (turns - s.low_freq_factor) /
-                            (s.high_freq_factor - s.low_freq_factor);
-      const double kept = std::clamp(smooth, 0.0, 1.0);
+      const double width = s.high_freq_factor - s.low_freq_factor;
+      const double kept =
+          width > 0 ? std::clamp((turns - s.low_freq_factor) / width, 0.0, 1.0)
+          : turns >= s.low_freq_factor ? 1.0
+                                       : 0.0;
       w_j = (1 - kept) * w_j / s.factor + kept * w_j;
     }
     return w;
@@ -207,6 +211,15 @@ absl::StatusOr<RotaryLadder> ScaledLadder(const RotaryBlock& block,
         "finite");
   }
   ladder.amplitude = Amplitude(block.scaling);
+  // Scores have its square; beyond these they leave the range of f32.
+  if (!(ladder.amplitude >= kMinAmplitude &&
+        ladder.amplitude <= kMaxAmplitude)) {
+    return Refuse(path,
+                  absl::StrCat("an amplitude of ", ladder.amplitude,
+                               " (attention_factor, or what factor and "
+                               "mscales make of it)"),
+                  absl::StrCat(kMinAmplitude, " to ", kMaxAmplitude));
+  }
   ladder.length_dependent =
       std::holds_alternative<DynamicNtkScaling>(block.scaling) ||
       std::holds_alternative<LongRopeScaling>(block.scaling);

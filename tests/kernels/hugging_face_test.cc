@@ -182,6 +182,68 @@ TEST(HuggingFace, Llama3NeedsAllOfItsKeys) {
               HasSubstr("rope.original_max_position_embeddings: missing"));
 }
 
+// Llama 4 Scout: the interpolation becomes a step.
+TEST(HuggingFace, Llama3WithEqualBordersIsAStep) {
+  const RotaryBlock block = Convert({.rope_type = "llama3",
+                                     .factor = 16,
+                                     .original_max_position_embeddings = 8192,
+                                     .low_freq_factor = 1,
+                                     .high_freq_factor = 1});
+  const auto generator = Generator::Make({block}, 128);
+  ASSERT_TRUE(generator.ok()) << generator.status();
+  int kept = 0;
+  for (int j = 0; j < 64; ++j) {
+    const double plain = std::pow(10000, -2.0 * j / 128);
+    const bool keeps = 2 * M_PI / plain < 8192;
+    EXPECT_NEAR(generator->planes()[j].omega, keeps ? plain : plain / 16,
+                1e-15 * plain)
+        << j;
+    kept += keeps ? 1 : 0;
+  }
+  EXPECT_GT(kept, 0);
+  EXPECT_LT(kept, 64);
+}
+
+// Phi-3.5-MoE: amplitudes by the item's length, in place of the usual one.
+TEST(HuggingFace, LongRopeAmplitudesByLength) {
+  HuggingFaceRope rope{.rope_type = "longrope",
+                       .original_max_position_embeddings = 4096,
+                       .short_factor = {1, 2},
+                       .long_factor = {3, 4},
+                       .long_mscale = 1.243163121016122,
+                       .short_mscale = 1.243163121016122};
+  EXPECT_DOUBLE_EQ(Amplitude(rope), 1.243163121016122);
+  rope.attention_factor = 1.5;
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.attention_factor: given"));
+  rope.attention_factor.reset();
+  rope.short_mscale = 1;
+  EXPECT_THAT(Refusal(rope),
+              HasSubstr("rope.long_mscale: 1.24316, expected short_mscale, 1: "
+                        "one amplitude for all lengths; write two encodings"));
+  rope.short_mscale.reset();
+  EXPECT_THAT(Refusal(rope), HasSubstr("rope.short_mscale: missing"));
+}
+
+// Ministral 3 writes a query temperature into its rope.
+TEST(HuggingFace, Llama4ScalingBetaIsAQueryTemperature) {
+  HuggingFaceRope rope{.rope_theta = 1e6,
+                       .original_max_position_embeddings = 16384,
+                       .llama_4_scaling_beta = 0.1};
+  Convert(rope);
+  auto temperature = TemperatureFromHuggingFace(rope, "rope");
+  ASSERT_TRUE(temperature.ok() && temperature->has_value());
+  EXPECT_TRUE((*temperature)->llama4);
+  EXPECT_EQ((*temperature)->scale, 0.1);
+  EXPECT_EQ((*temperature)->length, 16384);
+  EXPECT_EQ((*temperature)->offset, 0);
+  rope.llama_4_scaling_beta = 0;
+  temperature = TemperatureFromHuggingFace(rope, "rope");
+  EXPECT_TRUE(temperature.ok() && !temperature->has_value());
+  rope = {.llama_4_scaling_beta = 0.1};
+  EXPECT_THAT(TemperatureFromHuggingFace(rope, "rope").status().message(),
+              HasSubstr("rope.original_max_position_embeddings: missing"));
+}
+
 TEST(HuggingFace, PartialRotaryFactorMeansTwoThings) {
   const auto partial =
       Generator::Make({Convert({.partial_rotary_factor = 0.5})}, 16);
@@ -238,6 +300,12 @@ TEST(HuggingFace, NumbersOutOfRangeAreRefused) {
                        .original_max_position_embeddings = 4096,
                        .beta_fast = 0}),
               HasSubstr("rope.beta_fast: 0"));
+  EXPECT_THAT(Refusal({.rope_type = "yarn",
+                       .factor = 4,
+                       .original_max_position_embeddings = 4096,
+                       .mscale = -5,
+                       .mscale_all_dim = 1}),
+              HasSubstr("rope.mscale: -5"));
 }
 
 }  // namespace
