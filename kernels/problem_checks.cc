@@ -186,9 +186,11 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
     const Shape4 expected{p.query.shape().batch, p.query.shape().heads,
                           p.key.shape().rows, 1};
     if (!(p.gates.shape() == expected)) {
+      const Shape4& got = p.gates.shape();
       return Bad("gates",
-                 absl::StrCat(Text(p.gates.shape()), ", the encoding expects ",
-                              Text(expected)));
+                 absl::StrCat(got == Shape4{} ? "missing" : Text(got),
+                              ", the encoding expects [", expected.batch, ",",
+                              expected.heads, ",", expected.rows, "]"));
     }
   }
   if (!encoder->uses_clock()) return absl::OkStatus();
