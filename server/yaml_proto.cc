@@ -1,5 +1,6 @@
 #include "server/yaml_proto.h"
 
+#include <yaml-cpp/depthguard.h>
 #include <yaml-cpp/eventhandler.h>
 #include <yaml-cpp/yaml.h>
 
@@ -82,6 +83,7 @@ class Reader {
                 const FieldDescriptor& field, Message& message);
   void ReportUnknownKey(const std::string& key, const YAML::Node& value,
                         const std::string& path, const Descriptor& type);
+  void ReadModelsNull(const FieldDescriptor& field, Message& message);
   void ReportNoValue(const std::string& path, const FieldDescriptor& field);
 
   SourceMap& sources_;
@@ -130,20 +132,37 @@ void Reader::ReadMessage(const YAML::Node& node, const std::string& path,
     return;
   }
   std::set<std::string> seen;
+  std::vector<const FieldDescriptor*> nulls;
   for (const auto& entry : node) {
     const std::string key =
         entry.first.IsScalar() ? entry.first.Scalar() : "(not a name)";
     const std::string key_path = path.empty() ? key : path + "." + key;
     sources_.Set(key_path, entry.first.Mark().line + 1);
     const FieldDescriptor* field = type.FindFieldByName(key);
-    if (field == nullptr) {
+    if (key == "<<") {
+      violations_.Add(key_path,
+                      "merge keys are not supported; write the keys out, or "
+                      "give the whole value by its *alias");
+    } else if (field == nullptr) {
       ReportUnknownKey(key, entry.second, key_path, type);
     } else if (!seen.insert(key).second) {
       violations_.Add(key_path, "given twice");
     } else {
       ReadField(entry.second, key_path, *field, message);
+      if (entry.second.IsNull()) nulls.push_back(field);
     }
   }
+  for (const FieldDescriptor* field : nulls) ReadModelsNull(*field, message);
+}
+
+// `rope_scaling: null`, as models write it, is a block of its type, whose
+// defaults apply, unless another member of the oneof says how to scale.
+void Reader::ReadModelsNull(const FieldDescriptor& field, Message& message) {
+  if (field.message_type() != v1::HuggingFaceRope::descriptor()) return;
+  const Reflection& reflection = *message.GetReflection();
+  const OneofDescriptor* oneof = field.real_containing_oneof();
+  if (oneof == nullptr || reflection.HasOneof(message, oneof)) return;
+  reflection.MutableMessage(&message, &field);
 }
 
 // A section of which all is commented out is one left out, and models write
@@ -241,11 +260,19 @@ void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
           : to.SetString(&message, &field, text);
       return;
     case FieldDescriptor::CPPTYPE_BOOL:
-      if (text != "true" && text != "false") return expected("true or false");
-      return to.SetBool(&message, &field, text == "true");
+      if (text == "true" || text == "True" || text == "TRUE") {
+        return to.SetBool(&message, &field, true);
+      }
+      if (text == "false" || text == "False" || text == "FALSE") {
+        return to.SetBool(&message, &field, false);
+      }
+      return expected("true or false");
     case FieldDescriptor::CPPTYPE_INT32: {
       int32_t value;
-      if (!absl::SimpleAtoi(text, &value)) return expected("a 32-bit integer");
+      if (!absl::SimpleAtoi(text, &value)) {
+        if (add) to.AddInt32(&message, &field, 0);
+        return expected("a 32-bit integer");
+      }
       return add ? to.AddInt32(&message, &field, value)
                  : to.SetInt32(&message, &field, value);
     }
@@ -258,6 +285,8 @@ void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
     case FieldDescriptor::CPPTYPE_DOUBLE: {
       double value;
       if (!absl::SimpleAtod(text, &value) || !std::isfinite(value)) {
+        // Lists keep their length, on which other checks depend.
+        if (add) to.AddDouble(&message, &field, 0);
         return expected("a finite number");
       }
       return add ? to.AddDouble(&message, &field, value)
@@ -266,6 +295,7 @@ void Reader::ReadScalar(const YAML::Node& node, const std::string& path,
     case FieldDescriptor::CPPTYPE_FLOAT: {
       float value;
       if (!absl::SimpleAtof(text, &value) || !std::isfinite(value)) {
+        if (add) to.AddFloat(&message, &field, 0);
         return expected("a finite number");
       }
       return add ? to.AddFloat(&message, &field, value)
@@ -335,6 +365,13 @@ int SourceMap::Line(absl::string_view path) const {
 
 void ParseYaml(const std::string& text, Message& message, SourceMap& sources,
                Violations& violations) {
+  // The parser would take UTF-16 and UTF-32 as well; both have zero bytes.
+  if (const size_t zero = text.find('\0'); zero != std::string::npos) {
+    const auto line = std::count(text.begin(), text.begin() + zero, '\n') + 1;
+    sources.Set("(syntax)", static_cast<int>(line));
+    violations.Add("(syntax)", "a zero byte, as UTF-16 has, expected UTF-8");
+    return;
+  }
   try {
     switch (Documents(text)) {
       case 0:
@@ -347,6 +384,11 @@ void ParseYaml(const std::string& text, Message& message, SourceMap& sources,
                        "several YAML documents, or text that is not part of "
                        "one, expected one document");
     }
+  } catch (const YAML::DeepRecursion& error) {
+    sources.Set("(syntax)", error.mark.line + 1);
+    violations.Add("(syntax)",
+                   "lists and mappings inside each other, deeper than can be "
+                   "read");
   } catch (const YAML::Exception& error) {
     sources.Set("(syntax)", error.mark.line + 1);
     violations.Add("(syntax)",

@@ -126,6 +126,44 @@ TEST(Config, TextsAreUtf8) {
       Parse("security: {bearer_token_file: /\u00e9/\U0001F389}\n").ok());
 }
 
+TEST(Config, OtherEncodingsOfTextAreRefused) {
+  const std::string text = "workers: 1\nlog: {level: info}\n";
+  std::string little, big;
+  for (char c : text) {
+    little += {c, '\0'};
+    big += {'\0', c};
+  }
+  for (const std::string& utf16 :
+       {little, big, "\xFF\xFE" + little, "\xFE\xFF" + big}) {
+    EXPECT_THAT(Faults(utf16), HasSubstr("a.yaml:1: (syntax): a zero byte, as "
+                                         "UTF-16 has, expected UTF-8"));
+  }
+  EXPECT_TRUE(Parse("\xEF\xBB\xBF" + text).ok());
+}
+
+TEST(Config, TruthIsWrittenAsInYaml) {
+  for (const char* word : {"true", "True", "TRUE"}) {
+    const auto config =
+        Parse(absl::StrCat("verification: {skip_self_test: ", word, "}"));
+    ASSERT_TRUE(config.ok()) << config.status();
+    EXPECT_TRUE(config->effective.verification().skip_self_test());
+  }
+  for (const char* word : {"false", "False", "FALSE"}) {
+    EXPECT_TRUE(
+        Parse(absl::StrCat("verification: {skip_self_test: ", word, "}")).ok());
+  }
+  EXPECT_THAT(Faults("verification: {skip_self_test: tRUE}"),
+              HasSubstr("expected true or false"));
+}
+
+TEST(Config, WhatYamlHasAndWeDoNotIsSaid) {
+  EXPECT_THAT(Faults("log: {<<: {level: info}}\n"),
+              HasSubstr("a.yaml:1: log.<<: merge keys are not supported; write "
+                        "the keys out"));
+  EXPECT_THAT(Faults("encodings: " + std::string(10000, '[')),
+              HasSubstr("lists and mappings inside each other, deeper than"));
+}
+
 TEST(Config, SyntaxErrorsHaveALine) {
   EXPECT_THAT(Faults("workers: 1\n  drain: {\n"), HasSubstr("a.yaml:2:"));
 }
