@@ -41,6 +41,11 @@ std::optional<RotaryBlock> ReadRotary(const v1::Rotary& in,
                                       const std::string& path,
                                       Violations& violations);
 
+// The query temperature that a Hugging Face block asks for.
+std::optional<QueryTemperature> ReadRopeTemperature(const v1::Rotary& in,
+                                                    const std::string& path,
+                                                    Violations& violations);
+
 }  // namespace attnd::server
 
 #endif  // ATTND_SERVER_BLOCK_READER_H_

@@ -77,7 +77,9 @@ absl::Status Chooser::CompileEncoding(const NamedEncoding& encoding,
   hash_ = encoding.hash;
   if (!encoding.uses_time()) return absl::OkStatus();
   const int64_t tick_ns = RequestTick(request_);
-  if (encoding.spec.unit_ns == 0 && tick_ns != 0) {
+  // Without a unit an encoding counts keys alone (log_length).
+  const bool counts_units = !encoding.definition.time_unit().empty();
+  if (counts_units && encoding.spec.unit_ns == 0 && tick_ns != 0) {
     violations_.Add(field,
                     absl::StrCat("\"", out_.encoding_name,
                                  "\" counts in positions, but the times have a "
@@ -92,11 +94,16 @@ absl::Status Chooser::CompileEncoding(const NamedEncoding& encoding,
   EncoderSizes sizes = {.head_dim = static_cast<int>(out_.sizes.dim),
                         .query_heads = static_cast<int>(out_.sizes.query_heads),
                         .kv_heads = static_cast<int>(out_.sizes.kv_heads)};
-  const TickRatio ratio = RatioFor(tick_ns, encoding.spec.unit_ns);
+  const TickRatio ratio =
+      counts_units ? RatioFor(tick_ns, encoding.spec.unit_ns) : kPositionRatio;
   std::vector<TickRatio> further;
   for (int c = 1; c < request_.query_time().coordinates(); ++c) {
     const std::vector<int64_t>& units = encoding.spec.coordinate_unit_ns;
     const auto index = static_cast<size_t>(c - 1);
+    if (!counts_units) {
+      further.push_back(kPositionRatio);
+      continue;
+    }
     further.push_back(
         RatioFor(RequestTick(request_, c),
                  index < units.size() ? units[index] : encoding.spec.unit_ns));

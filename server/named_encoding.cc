@@ -15,6 +15,11 @@
 namespace attnd::server {
 namespace {
 
+bool SameTemperature(const QueryTemperature& a, const QueryTemperature& b) {
+  return a.llama4 == b.llama4 && a.length == b.length && a.scale == b.scale &&
+         a.offset == b.offset;
+}
+
 // Reads one encoding; `path` of every method is that of its message, with the
 // prefix of the encoding.
 class Reader {
@@ -31,6 +36,7 @@ class Reader {
       const std::string& path);
   void ReadBasis(const v1::Basis& in, EncodingSpec& spec);
   void CheckPreset(const v1::Preset& in);
+  void ReadTemperatures(const v1::Encoding& in, EncodingSpec& spec);
 
   std::string Path(absl::string_view field, int index) const {
     return absl::StrCat(prefix_, field, "[", index, "]");
@@ -44,9 +50,10 @@ void Reader::ReadRules(const v1::Encoding& in, EncodingSpec& spec) {
   spec.absolute_lag = in.two_sided() == v1::TWO_SIDED_RULE_ABSOLUTE_LAG;
   spec.hf_fp32_angles = in.angle_precision() == v1::ANGLE_PRECISION_HF_FP32;
 
-  const bool has_parts = in.blocks_size() > 0 || in.per_head_size() > 0 ||
-                         in.biases_size() > 0 || in.absolutes_size() > 0 ||
-                         in.has_preset();
+  const bool has_parts =
+      in.blocks_size() > 0 || in.per_head_size() > 0 || in.biases_size() > 0 ||
+      in.absolutes_size() > 0 || in.has_preset() ||
+      in.query_temperature().form() == v1::QueryTemperature::FORM_LLAMA4;
   if (in.time_unit().empty()) {
     if (has_parts) {
       violations_.Add(prefix_ + "time_unit",
@@ -103,13 +110,43 @@ void Reader::Read(const v1::Encoding& in, EncodingSpec& spec) {
         ReadAbsolute(in.absolutes(i), Path("absolutes", i), violations_);
     if (part) spec.absolutes.push_back(*std::move(part));
   }
-  if (in.has_query_temperature()) {
-    spec.temperature = ReadTemperature(
-        in.query_temperature(), prefix_ + "query_temperature", violations_);
-  }
+  ReadTemperatures(in, spec);
   if (in.has_preset()) CheckPreset(in.preset());
   if (in.has_preset() && (in.blocks_size() > 0 || in.per_head_size() > 0)) {
     violations_.Add(prefix_ + "preset", "given beside blocks; send one");
+  }
+}
+
+// The encoding's own, or the one that blocks of Hugging Face's ask for.
+void Reader::ReadTemperatures(const v1::Encoding& in, EncodingSpec& spec) {
+  const std::string own = prefix_ + "query_temperature";
+  if (in.has_query_temperature()) {
+    spec.temperature =
+        ReadTemperature(in.query_temperature(), own, violations_);
+    if (!spec.temperature) return;
+  }
+  const auto read = [&](const auto& blocks, const std::string& path) {
+    for (int i = 0; i < blocks.size(); ++i) {
+      const std::string at = absl::StrCat(path, "blocks[", i, "].rotary");
+      const auto asked =
+          ReadRopeTemperature(blocks[i].rotary(), at, violations_);
+      if (asked && !spec.temperature) spec.temperature = asked;
+      if (!asked || SameTemperature(*asked, *spec.temperature)) continue;
+      violations_.Add(
+          absl::StrCat(at,
+                       blocks[i].rotary().has_rope_parameters()
+                           ? ".rope_parameters"
+                           : ".rope_scaling",
+                       ".llama_4_scaling_beta"),
+          absl::StrCat("asks for the query temperature llama4 of scale ",
+                       asked->scale, " and length ", asked->length, ", and ",
+                       in.has_query_temperature() ? own : "another block",
+                       " for another; leave one of them out"));
+    }
+  };
+  read(in.blocks(), prefix_);
+  for (int h = 0; h < in.per_head_size(); ++h) {
+    read(in.per_head(h).blocks(), Path("per_head", h) + ".");
   }
 }
 
@@ -252,6 +289,13 @@ NamedEncoding ReadEncoding(const v1::Encoding& encoding,
   }
   for (const auto& violation : own.list()) violations.Append(violation);
   out.definition = WithDefaults(encoding);
+  if (out.spec.temperature && !encoding.has_query_temperature()) {
+    v1::QueryTemperature& temperature =
+        *out.definition.mutable_query_temperature();
+    temperature.set_form(v1::QueryTemperature::FORM_LLAMA4);
+    temperature.set_length(out.spec.temperature->length);
+    temperature.set_scale(out.spec.temperature->scale);
+  }
   v1::Encoding nameless = out.definition;
   nameless.clear_name();
   out.hash = Sha256(DeterministicBytes(nameless));

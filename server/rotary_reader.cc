@@ -128,6 +128,11 @@ HuggingFaceRope ReadHuggingFace(const v1::HuggingFaceRope& in) {
   out.mrope_section = List<int>(in.mrope_section());
   if (in.has_mrope_interleaved())
     out.mrope_interleaved = in.mrope_interleaved();
+  if (in.has_long_mscale()) out.long_mscale = in.long_mscale();
+  if (in.has_short_mscale()) out.short_mscale = in.short_mscale();
+  if (in.has_llama_4_scaling_beta()) {
+    out.llama_4_scaling_beta = in.llama_4_scaling_beta();
+  }
   return out;
 }
 
@@ -156,21 +161,43 @@ void ReadAxes(const v1::AxisSections& in, const std::string& path,
   }
 }
 
+bool IsHuggingFace(const v1::Rotary& in) {
+  return in.has_rope_parameters() || in.has_rope_scaling();
+}
+
+const v1::HuggingFaceRope& HuggingFaceOf(const v1::Rotary& in) {
+  return in.has_rope_parameters() ? in.rope_parameters() : in.rope_scaling();
+}
+
+std::string HuggingFacePath(const v1::Rotary& in, const std::string& path) {
+  return path +
+         (in.has_rope_parameters() ? ".rope_parameters" : ".rope_scaling");
+}
+
 }  // namespace
+
+std::optional<QueryTemperature> ReadRopeTemperature(const v1::Rotary& in,
+                                                    const std::string& path,
+                                                    Violations& violations) {
+  if (!IsHuggingFace(in)) return std::nullopt;
+  const std::string field = HuggingFacePath(in, path);
+  absl::StatusOr<std::optional<QueryTemperature>> temperature =
+      TemperatureFromHuggingFace(ReadHuggingFace(HuggingFaceOf(in)), field);
+  if (temperature.ok()) return *temperature;
+  violations.AddStatus(temperature.status(), "", field);
+  return std::nullopt;
+}
 
 std::optional<RotaryBlock> ReadRotary(const v1::Rotary& in,
                                       const std::string& path,
                                       Violations& violations) {
-  const bool parameters = in.has_rope_parameters();
-  if (parameters || in.has_rope_scaling()) {
-    const std::string field =
-        path + (parameters ? ".rope_parameters" : ".rope_scaling");
+  if (IsHuggingFace(in)) {
+    const std::string field = HuggingFacePath(in, path);
     if (in.pair_layout() == v1::PAIR_LAYOUT_INTERLEAVED) {
       violations.Add(path + ".pair_layout",
                      "interleaved, but Hugging Face blocks imply half_split");
     }
-    HuggingFaceRope rope =
-        ReadHuggingFace(parameters ? in.rope_parameters() : in.rope_scaling());
+    HuggingFaceRope rope = ReadHuggingFace(HuggingFaceOf(in));
     if (in.has_base() && rope.rope_theta.value_or(in.base()) != in.base()) {
       violations.Add(path + ".base",
                      absl::StrCat(in.base(), ", but ", field, ".rope_theta is ",

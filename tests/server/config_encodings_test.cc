@@ -2,11 +2,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <initializer_list>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/named_encoding.h"
 #include "tests/server/config_texts.h"
 
 namespace attnd::server {
@@ -99,6 +101,18 @@ TEST(ConfigEncodings, HuggingFaceBlocksLoadVerbatim) {
       R"({"type": "mrope", "mrope_section": [16, 24, 24]})",
       R"({"rope_type": "default", "rope_theta": 5000000,
           "mrope_section": [24, 20, 20], "mrope_interleaved": true})",
+      R"({"factor": 16.0, "high_freq_factor": 1.0, "low_freq_factor": 1.0,
+          "original_max_position_embeddings": 8192, "rope_type": "llama3"})",
+      R"({"beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0,
+          "llama_4_scaling_beta": 0.1, "mscale": 1.0, "mscale_all_dim": 1.0,
+          "original_max_position_embeddings": 16384, "rope_theta": 1000000.0,
+          "rope_type": "yarn", "type": "yarn"})",
+      R"({"type": "longrope", "short_factor": [1, 1.5], "long_factor": [2, 8],
+          "long_mscale": 1.243163121016122, "short_mscale": 1.243163121016122,
+          "original_max_position_embeddings": 4096})",
+      R"({"type": "yarn", "factor": 16.0, "finetuned": true,
+          "original_max_position_embeddings": 4096})",
+      "null",
   };
   for (const std::string& block : blocks) {
     for (const char* key : {"rope_parameters", "rope_scaling"}) {
@@ -199,9 +213,9 @@ TEST(ConfigEncodings, MistakesOfNewcomersAreExplained) {
                     ".long_factor: 1 entries, expected 2 (as many as "
                     "short_factor)")},
       {rope("{rope_type: llama3, factor: 8, low_freq_factor: 4, "
-            "high_freq_factor: 4, original_max_position_embeddings: 9}"),
+            "high_freq_factor: 3, original_max_position_embeddings: 9}"),
        absl::StrCat("a.yaml:7: ", at,
-                    ".high_freq_factor: 4, expected > low_freq_factor, 4")},
+                    ".high_freq_factor: 3, expected >= low_freq_factor, 4")},
       {rope("factor: 2"), absl::StrCat("a.yaml:6: ", at,
                                        ".rope_type: missing, expected one of "
                                        "default, linear, dynamic, yarn")},
@@ -215,6 +229,82 @@ TEST(ConfigEncodings, MistakesOfNewcomersAreExplained) {
   };
   for (const auto& mistake : mistakes) {
     EXPECT_THAT(Faults(mistake.text), HasSubstr(mistake.fault)) << mistake.text;
+  }
+}
+
+// Ministral's: the encoding gets the query temperature that its block means.
+TEST(ConfigEncodings, RopeMayBringAQueryTemperature) {
+  const auto text = [](const std::string& rest) {
+    return absl::StrCat(
+        "encodings:\n  - name: a\n    time_unit: position\n    blocks:\n"
+        "      - rotary: {rope_parameters: {rope_theta: 1e6, "
+        "llama_4_scaling_beta: 0.1,\n"
+        "          original_max_position_embeddings: 16384}}\n",
+        rest);
+  };
+  const std::string given =
+      "    query_temperature: {form: llama4, length: 16384, scale: 0.1";
+  for (const std::string& rest : {std::string(), given + "}\n"}) {
+    const auto config = Parse(text(rest));
+    ASSERT_TRUE(config.ok()) << config.status();
+    Violations violations;
+    const NamedEncoding read =
+        ReadEncoding(config->effective.encodings(0), "", violations);
+    ASSERT_TRUE(read.spec.temperature.has_value());
+    EXPECT_EQ(read.spec.temperature->scale, 0.1);
+    EXPECT_EQ(read.spec.temperature->length, 16384);
+    EXPECT_EQ(read.definition.query_temperature().scale(), 0.1);
+    // What is shown may be sent back.
+    Violations again;
+    ReadEncoding(read.definition, "", again);
+    EXPECT_TRUE(again.empty()) << again.ToStatus();
+  }
+  EXPECT_THAT(
+      Faults(text(given + ", offset: 1}\n")),
+      HasSubstr("a.yaml:5: encodings[0].blocks[0].rotary.rope_parameters."
+                "llama_4_scaling_beta: asks for the query temperature llama4 "
+                "of scale 0.1 and length 16384, and "
+                "encodings[0].query_temperature for another; leave one"));
+}
+
+TEST(ConfigEncodings, AmplitudesThatLeaveTheRangeAreRefused) {
+  for (const char* given : {"attention_factor: 1e30", "attention_factor: 1e-30",
+                            "mscale: 1e30, mscale_all_dim: 1"}) {
+    EXPECT_THAT(
+        Faults(Encoding(absl::StrCat(
+            "blocks: [{rotary: {pair_layout: half_split, yarn: {factor: 8, "
+            "original_length: 64, ",
+            given, "}}}]"))),
+        HasSubstr("a.yaml:4: encodings[0].blocks[0].rotary: an amplitude of"))
+        << given;
+  }
+  EXPECT_THAT(Faults(Encoding(
+                  "blocks: [{rotary: {pair_layout: half_split, yarn: {factor: "
+                  "8, original_length: 64, mscale: -5, mscale_all_dim: 1}}}]")),
+              HasSubstr("a.yaml:4: encodings[0].blocks[0].rotary.yarn.mscale: "
+                        "-5, expected finite and >= 0"));
+}
+
+TEST(ConfigEncodings, QueryTemperaturesInUnitsNeedOne) {
+  EXPECT_THAT(Faults("encodings:\n  - name: a\n    query_temperature: {form: "
+                     "llama4}\n"),
+              HasSubstr("a.yaml:2: encodings[0].time_unit: required"));
+  EXPECT_TRUE(
+      Parse("encodings: [{name: a, query_temperature: {form: log_length}}]")
+          .ok());
+}
+
+// One fault is one line.
+TEST(ConfigEncodings, ABadEntryOfAListIsToldOnce) {
+  for (const char* text :
+       {"biases: [{t5_buckets: {buckets: 4, table: [0, .nan, 0, 0]}}]",
+        "biases: [{lag_table: {lags: [1, .nan, 3], values: [0, 0, 0]}}]",
+        "basis: {dim: 2, matrix: [1, .inf, 0, 1]}\n    blocks: [{rotary: "
+        "{pair_layout: half_split}}]",
+        "blocks: [{rotation: {periods: [3, x], pair_layout: half_split}}]"}) {
+    const std::string faults = Faults(Encoding(text));
+    EXPECT_THAT(faults, HasSubstr("[1]: \""));
+    EXPECT_EQ(std::count(faults.begin(), faults.end(), '\n'), 0) << faults;
   }
 }
 

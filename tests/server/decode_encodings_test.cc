@@ -48,6 +48,18 @@ TEST_F(DecodeTest, PositionEncodingsRefuseRealUnits) {
   ExpectInvalid("send ticks in POSITIONS");
 }
 
+// Counting keys needs no unit.
+TEST_F(DecodeTest, TemperaturesOfLengthsTakeAnyTimes) {
+  inline_allowed_ = true;
+  request_.mutable_inline_encoding()->mutable_query_temperature()->set_form(
+      v1::QueryTemperature::FORM_LOG_LENGTH);
+  ExpectAccepted();
+  SetTimes();
+  ExpectAccepted();
+  SetRealTimes({1, 2}, {0, 1, 2});
+  ExpectAccepted();
+}
+
 TEST_F(DecodeTest, TickRatios) {
   request_.set_encoding("alibi");
   EXPECT_EQ(Try()->problem.encoder->ratio(), kPositionRatio);
