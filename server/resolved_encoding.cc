@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <map>
 #include <string>
+#include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -14,11 +16,10 @@
 namespace attnd::server {
 namespace {
 
-// "rotation of 32 planes and ALiBi; unit 1s".
-std::string Summary(const v1::ResolvedEncoding& encoding, bool one_sided) {
-  const v1::Encoding& definition = encoding.definition();
+// "rotation of 32 planes", "2 x decay"; nothing for a generator of identities.
+std::vector<std::string> KindsOf(const v1::ResolvedGenerator& generator) {
   std::map<std::string, int> kinds;
-  for (const v1::ResolvedBlock& block : encoding.generators(0).blocks()) {
+  for (const v1::ResolvedBlock& block : generator.blocks()) {
     if (block.kind() != "identity") ++kinds[block.kind()];
   }
   std::vector<std::string> parts;
@@ -27,6 +28,59 @@ std::string Summary(const v1::ResolvedEncoding& encoding, bool one_sided) {
                         ? absl::StrCat("rotation of ", count, " planes")
                         : absl::StrCat(count, " x ", kind));
   }
+  return parts;
+}
+
+// Heads with the same kinds of blocks together: "2 x decay (kv heads 0 to 3)".
+std::vector<std::string> GeneratorTexts(const v1::ResolvedEncoding& encoding) {
+  constexpr size_t kMostRuns = 4;
+  struct Run {
+    int first, last;
+    std::vector<std::string> kinds;
+  };
+  std::vector<Run> runs;
+  for (int h = 0; h < encoding.generators_size(); ++h) {
+    std::vector<std::string> kinds = KindsOf(encoding.generators(h));
+    if (!runs.empty() && runs.back().kinds == kinds) {
+      runs.back().last = h;
+    } else {
+      runs.push_back({h, h, std::move(kinds)});
+    }
+  }
+  if (runs.size() == 1) return runs[0].kinds;
+  std::vector<std::string> texts;
+  for (size_t r = 0; r < std::min(runs.size(), kMostRuns); ++r) {
+    const Run& run = runs[r];
+    texts.push_back(absl::StrCat(
+        run.kinds.empty() ? "identity" : absl::StrJoin(run.kinds, " and "),
+        run.first == run.last
+            ? absl::StrCat(" (kv head ", run.first, ")")
+            : absl::StrCat(" (kv heads ", run.first, " to ", run.last, ")")));
+  }
+  if (runs.size() > kMostRuns) {
+    texts.push_back(
+        absl::StrCat("others (kv heads from ", runs[kMostRuns].first, " on)"));
+  }
+  return texts;
+}
+
+// Whether an absolute part grows with time: Time2Vec's first channel is linear.
+bool Grows(const AbsolutePart& part) {
+  const auto grows = [](const Time2VecPart& time) {
+    return time.frequencies[0] != 0;
+  };
+  if (const auto* time = std::get_if<Time2VecPart>(&part.kind)) {
+    return grows(*time);
+  }
+  const auto* mtand = std::get_if<MultiTimePart>(&part.kind);
+  return mtand != nullptr &&
+         std::any_of(mtand->embedding.begin(), mtand->embedding.end(), grows);
+}
+
+// "rotation of 32 planes and ALiBi; unit 1s".
+std::string Summary(const v1::ResolvedEncoding& encoding, bool one_sided) {
+  const v1::Encoding& definition = encoding.definition();
+  std::vector<std::string> parts = GeneratorTexts(encoding);
   if (!encoding.alibi_slopes().empty()) {
     parts.push_back(absl::StrCat("ALiBi", one_sided ? "" : " on both sides"));
   }
@@ -45,8 +99,10 @@ std::string Summary(const v1::ResolvedEncoding& encoding, bool one_sided) {
     parts.push_back("query temperature");
   }
   if (parts.empty()) return "no encoding: only masks see the time";
-  return absl::StrCat(absl::StrJoin(parts, " and "), "; unit ",
-                      definition.time_unit());
+  const std::string text = absl::StrJoin(parts, " and ");
+  return definition.time_unit().empty()
+             ? text
+             : absl::StrCat(text, "; unit ", definition.time_unit());
 }
 
 // Presets that are biases, as the biases they stand for.
@@ -95,7 +151,8 @@ absl::StatusOr<v1::ResolvedEncoding> Resolve(const NamedEncoding& encoding,
     out.add_effective_horizon(EffectiveHorizon(**encoder, head));
   }
   out.set_relative(relative && spec->absolutes.empty() && !spec->temperature);
-  out.set_bounded(bounded);
+  out.set_bounded(bounded && std::none_of(spec->absolutes.begin(),
+                                          spec->absolutes.end(), Grows));
   out.set_causal_only((*encoder)->one_sided());
   out.set_length_dependent((*encoder)->length_dependent());
   out.set_summary(Summary(out, (*encoder)->one_sided()));

@@ -132,6 +132,30 @@ TEST(ListEncodings, WhatDependsOnPositionsIsNotRelative) {
                    .relative());
 }
 
+TEST(ListEncodings, LinearChannelsOfTimeAreNotBounded) {
+  v1::ListEncodingsRequest request;
+  request.set_head_dim(2);
+  const auto bounded = [&](const std::string& part) {
+    return Only("  - {name: a, time_unit: 1s, absolutes: [" + part + "]}\n",
+                request)
+        .bounded();
+  };
+  EXPECT_FALSE(bounded("{time2vec: {frequencies: [1, 2], phases: [0, 0]}}"));
+  EXPECT_TRUE(bounded("{time2vec: {frequencies: [0, 2], phases: [1, 0]}}"));
+  EXPECT_FALSE(
+      bounded("{mtand: {embedding: [{frequencies: [1], phases: [0]}], "
+              "query_projection: [1, 1], key_projection: [1, 1]}}"));
+  EXPECT_TRUE(bounded("{transformer_hawkes: {form: thp}}"));
+}
+
+TEST(ListEncodings, SummariesTellOfEveryHead) {
+  const v1::ResolvedEncoding two = Only(
+      "  - {name: a, time_unit: 1s, per_head: [{blocks: [{component_decay: "
+      "{rates: [1]}}]}, {blocks: [{identity: {width: 1}}]}, {}]}\n");
+  EXPECT_EQ(two.summary(),
+            "64 x decay (kv head 0) and identity (kv heads 1 to 2); unit 1s");
+}
+
 TEST(ListEncodings, ClocksOfTurnAndDecayStayApart) {
   v1::ListEncodingsRequest request;
   request.set_head_dim(4);
