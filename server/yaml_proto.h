@@ -32,7 +32,8 @@ class SourceMap {
 // the wrong type, numbers that are not finite or do not fit, two members of a
 // oneof, several documents. Enum values are full names or, short, what follows
 // the enum's prefix in any case ("half_split"). Keys without a value: refused
-// in entries of lists, absent elsewhere and in what models write.
+// in entries of lists, absent elsewhere and in what models write, of which a
+// whole block of null is one with its defaults.
 void ParseYaml(const std::string& text, google::protobuf::Message& message,
                SourceMap& sources, Violations& violations);
 
