@@ -17,7 +17,7 @@ namespace attnd::client::resolved {
 struct Place {
   // Units since an origin given in ticks.
   absl::FunctionRef<DoubleDouble(int64_t origin_ticks)> units_since;
-  // Of the row, from 0.
+  // Of the event in time order, from 0.
   int64_t index = 0;
 };
 

@@ -148,9 +148,11 @@ absl::StatusOr<std::vector<double>> Scorer::WithAbsolute(
     return units_.In(query ? times_.Query(sequence_, row, 0, origin)
                            : times_.Key(sequence_, row, 0, origin));
   };
+  const int64_t event =
+      query ? visibility_.QueryEvent(row) : visibility_.KeyEvent(row);
   absl::StatusOr<std::vector<double>> sum =
       AbsoluteParts(encoding_.definition(), query, static_cast<int>(kv_head),
-                    static_cast<int>(vector.size()), {since, row});
+                    static_cast<int>(vector.size()), {since, event});
   for (size_t c = 0; sum.ok() && c < vector.size(); ++c) {
     (*sum)[c] += vector[c];
   }

@@ -124,6 +124,12 @@ Lag Times::KeyMinusKey(const Sequence& s, int64_t a, int64_t b,
                     coordinate);
 }
 
+Lag Times::QueryMinusQuery(const Sequence& s, int64_t a, int64_t b) const {
+  if (kind_ == Kind::kPositions) return OfTicks(a - b);
+  return Difference(query_, s.first_query + a, query_, s.first_query + b,
+                    s.batch, 0);
+}
+
 Lag Times::Query(const Sequence& s, int64_t i, int coordinate,
                  int64_t origin) const {
   if (kind_ == Kind::kPositions) return OfTicks(s.keys - s.queries + i);

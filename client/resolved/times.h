@@ -44,6 +44,7 @@ class Times {
                     int coordinate = 0) const;
   Lag KeyMinusKey(const Sequence& s, int64_t a, int64_t b,
                   int coordinate = 0) const;
+  Lag QueryMinusQuery(const Sequence& s, int64_t a, int64_t b) const;
   // Since `origin` ticks (positions: since 0).
   Lag Query(const Sequence& s, int64_t i, int coordinate = 0,
             int64_t origin = 0) const;

@@ -1,12 +1,20 @@
 #include "client/resolved/visibility.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace attnd::client::resolved {
 namespace {
 
 bool Earlier(const Times& times, const Lag& lag) {
   return times.exact() ? lag.ticks < 0 : lag.precise.high < 0;
+}
+
+// ranks[order[n]] = n.
+void SetRanks(const std::vector<int64_t>& order, std::vector<int64_t>& ranks) {
+  for (size_t n = 0; n < order.size(); ++n) {
+    ranks[order[n]] = static_cast<int64_t>(n);
+  }
 }
 
 }  // namespace
@@ -44,16 +52,21 @@ Visibility::Visibility(const v1::AttendRequest& request, const Times& times,
       times_(times),
       sequence_(sequence),
       key_rows_(key_rows),
-      rank_(sequence.keys, 0) {
+      rank_(sequence.keys, 0),
+      query_rank_(sequence.queries, 0) {
   for (int64_t j = 0; j < sequence.keys; ++j) {
     if (ValidKey(j)) order_.push_back(j);
   }
   std::stable_sort(order_.begin(), order_.end(), [&](int64_t a, int64_t b) {
     return Earlier(times, times.KeyMinusKey(sequence, a, b));
   });
-  for (size_t n = 0; n < order_.size(); ++n) {
-    rank_[order_[n]] = static_cast<int64_t>(n);
-  }
+  SetRanks(order_, rank_);
+  std::vector<int64_t> queries(sequence.queries);
+  std::iota(queries.begin(), queries.end(), int64_t{0});
+  std::stable_sort(queries.begin(), queries.end(), [&](int64_t a, int64_t b) {
+    return Earlier(times, times.QueryMinusQuery(sequence, a, b));
+  });
+  SetRanks(queries, query_rank_);
 }
 
 bool Visibility::ValidKey(int64_t j) const {

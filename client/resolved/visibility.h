@@ -25,6 +25,9 @@ class Visibility {
   bool ValidKey(int64_t j) const;
   // Valid keys in (time, index) order.
   const std::vector<int64_t>& order() const { return order_; }
+  // Which event a row is: of valid keys, of queries, each in that order.
+  int64_t KeyEvent(int64_t j) const { return rank_[j]; }
+  int64_t QueryEvent(int64_t i) const { return query_rank_[i]; }
 
  private:
   bool InTime(const Lag& lag) const;
@@ -38,6 +41,7 @@ class Visibility {
   const int64_t key_rows_;
   std::vector<int64_t> order_;
   std::vector<int64_t> rank_;  // in order_, per key
+  std::vector<int64_t> query_rank_;
 };
 
 }  // namespace attnd::client::resolved

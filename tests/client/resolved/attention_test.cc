@@ -203,6 +203,26 @@ TEST(ResolvedAttention, SinusoidsAreAddedToBoth) {
   EXPECT_NEAR(answer.scores[1], std::cos(2), 1e-15);
 }
 
+// Rows are sin(w i + w' t).
+TEST(ResolvedAttention, EventsAreCountedInTimeOrderAmongValidKeys) {
+  v1::AttendRequest request = RequestOf({5}, {0, 5, 3}, {0, 0, 0});
+  request.mutable_mask()->set_key_validity(std::string("\0\1\1", 3));
+  request.set_scale(1);
+  v1::ResolvedEncoding encoding;
+  encoding.set_unit_nanoseconds(1e9);
+  auto& part = *encoding.mutable_definition()
+                    ->add_absolutes()
+                    ->mutable_transformer_hawkes();
+  part.set_form(v1::TransformerHawkes::FORM_SAHP);
+  part.add_index_frequencies(0.7);
+  part.add_time_frequencies(0.2);
+  const Answer answer = Compute(request, encoding);
+  EXPECT_EQ(answer.scores[0], kHidden);
+  const double query = std::sin(0.2 * 5);
+  EXPECT_NEAR(answer.scores[1], query * std::sin(0.7 + 0.2 * 5), 1e-15);
+  EXPECT_NEAR(answer.scores[2], query * std::sin(0.2 * 3), 1e-15);
+}
+
 TEST(ResolvedAttention, ComputesTheRowsAskedFor) {
   const v1::AttendRequest request = RequestOf({1, 2, 3}, {1, 2}, {1, 3});
   const v1::ResolvedEncoding encoding = Alibi(1);
