@@ -63,6 +63,26 @@ Caller CallerOf(const grpc::CallbackServerContext& rpc,
   return caller;
 }
 
+// As HTTP/2 counts a list of headers: 32 bytes for each beside its text.
+absl::Status CheckMetadata(const grpc::CallbackServerContext& rpc) {
+  constexpr size_t kEach = 32;
+  size_t bytes = 0;
+  for (const auto& [key, value] : rpc.client_metadata()) {
+    bytes += key.size() + value.size() + kEach;
+  }
+  if (bytes <= kMaxMetadataBytes) return absl::OkStatus();
+  return RefuseSize("the call's metadata", static_cast<double>(bytes),
+                    "metadata_bytes", kMaxMetadataBytes, "bytes");
+}
+
+absl::Status CheckCall(const grpc::CallbackServerContext& rpc,
+                       const Settings& settings, Method method,
+                       const Caller& caller) {
+  absl::Status status = CheckMetadata(rpc);
+  return status.ok() ? CheckAccess(settings, MethodName(method), caller)
+                     : status;
+}
+
 // With three digits after the point; a formatted double takes five times as
 // long.
 std::string Milliseconds(double seconds) {
@@ -93,8 +113,7 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
       is_retry_(IsRetry(rpc)),
       caller_(CallerOf(rpc, *context.settings.Get())),
       traceparent_(TraceParentOf(rpc)),
-      access_(
-          CheckAccess(*context.settings.Get(), MethodName(method), caller_)) {
+      access_(CheckCall(rpc, *context.settings.Get(), method, caller_)) {
   context_.calls.Enter();
   context_.metrics.CallStarted(method);
   if (!BeginsWithoutMessage(method)) context_.metrics.MessageReceived(method);

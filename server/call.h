@@ -18,6 +18,11 @@
 
 namespace attnd::server {
 
+// What a call may bring in metadata, names and values, as gRPC has it by
+// default. More is refused here and not by gRPC, which would end all calls of
+// the connection.
+inline constexpr size_t kMaxMetadataBytes = 8 << 10;
+
 // Counts a call in on construction and out on destruction.
 class CallRecord {
  public:

@@ -14,11 +14,23 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "server/call.h"
 #include "server/receiving.h"
 #include "server/tls.h"
 
 namespace attnd::server {
 namespace {
+
+// What gRPC takes of headers before it ends all calls of the connection, whose
+// ever they are: far more than CallRecord lets a call have, so that one call
+// with too much harms itself alone, and no more than all connections together
+// can have on its way within receive_bytes.
+int MostHeaderBytes(const v1::Limits& limits) {
+  constexpr int64_t kLeast = 2 * kMaxMetadataBytes, kMost = 1 << 20;
+  return static_cast<int>(std::clamp<int64_t>(
+      limits.receive_bytes() / std::max<int64_t>(1, limits.connections()),
+      kLeast, kMost));
+}
 
 // Milliseconds as gRPC takes them.
 int Milliseconds(double seconds) {
@@ -31,6 +43,8 @@ void SetTransport(const v1::ServerConfig& config,
   const int message_bytes = static_cast<int>(limits.message_bytes());
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetMaxSendMessageSize(message_bytes);
+  builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
+                             MostHeaderBytes(limits));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,
                              static_cast<int>(limits.streams_per_connection()));
   // Clients that ping during a long quiet request must not be sent away.

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "tests/integration/raw_connection.h"
 #include "tests/integration/service_test.h"
+#include "tests/integration/slow_work.h"
 #include "tests/server/requests.h"
 
 namespace attnd::testing {
@@ -232,6 +233,38 @@ TEST_F(ConnectionsTest, ACallThatEndsInTheMiddleOfItsMessageIsOver) {
   connection.CloseSending(SendPart(connection, 60000, 30000));
   PumpUntilEnded(connection, 1);
   EXPECT_TRUE(EventuallyMetric("attnd_rejected_total{reason=\"invalid\"}", 1));
+}
+
+// gRPC itself would end all calls of the connection.
+TEST_F(ConnectionsTest, TooMuchMetadataHarmsOnlyItsCall) {
+  SlowWork work;
+  Start("limits: {connections: 100, receive_bytes: 100000000}\n",
+        work.Function());
+  auto neighbour = client_->StartAttend(MakeRequest({}));
+  ASSERT_TRUE(EventuallyMetric("attnd_requests_running", 1));
+  const auto call = [&](int64_t bytes) {
+    return client_->Attend(MakeRequest({.dim = 0}), kNoDeadline,
+                           {{"x-large", std::string(bytes, 'a')}});
+  };
+  for (const int64_t bytes : {8300, 9000, 70000, 990000}) {
+    const auto refused = call(bytes);
+    EXPECT_EQ(refused.code, kResourceExhausted) << bytes;
+    EXPECT_EQ(refused.Reason(), "TOO_LARGE") << refused.message;
+    EXPECT_FALSE(refused.Retryable());
+    rpc::v1::ResourceInfo info;
+    ASSERT_TRUE(refused.Detail("ResourceInfo", info));
+    EXPECT_EQ(info.resource_name(), "metadata_bytes");
+  }
+  // About the limit, whose exact place depends on what gRPC adds.
+  for (int64_t bytes = 7700; bytes < 8300; bytes += 10) {
+    const int code = call(bytes).code;
+    EXPECT_TRUE(code == kInvalidArgument || code == kResourceExhausted)
+        << bytes << ": " << code;
+  }
+  EXPECT_TRUE(client_->GetServerInfo().ok());
+  EXPECT_EQ(Metric("attnd_requests_running"), 1);
+  work.Release(1 << 20);
+  EXPECT_TRUE(neighbour->Wait().ok()) << neighbour->Wait().message;
 }
 
 TEST_F(ConnectionsTest, TooManyAreClosedAndTheOthersServed) {
