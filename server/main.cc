@@ -154,8 +154,8 @@ int Serve(const std::string& file, double pace) {
   reloader->SetServer(nullptr);
   Log(config->effective.log()).Info("signal", {{"signal", strsignal(signal)}});
   (*server)->Drain();
-  // Nothing runs any more. Taking the parts down one by one would make a pod
-  // wait for seconds on the HTTP library's threads.
+  // Nothing runs any more, and nobody waits for memory to be freed piece by
+  // piece.
   std::fflush(nullptr);
   _exit(0);
 }

@@ -14,7 +14,7 @@
 #              include its own: a large part is written as several files.
 #   [listed]   every .h and .cc outside tests is a source of some target.
 #   [seam]     dnnl and omp.h stay in kernels/gemm.cc and tests/bench;
-#              prometheus and civetweb in server/metrics.* and server/admin.*;
+#              prometheus in server/metrics.*;
 #              gRPC and protobuf outside kernels.
 #   [rooted]   our own headers are included by their path from ROOT.
 cmake_minimum_required(VERSION 3.25)
@@ -76,10 +76,9 @@ foreach(file IN LISTS files)
        AND NOT file STREQUAL "kernels/gemm.cc"
        AND NOT file MATCHES "^tests/bench/")
       complain(seam "${file} includes ${header}; only kernels/gemm.cc may")
-    elseif(header MATCHES "^(prometheus/.*|civetweb\\.h|CivetServer\\.h)$"
-           AND NOT file MATCHES "^(tests/)?server/(metrics|admin)[^/]*$")
-      complain(seam "${file} includes ${header}; only server/metrics.* and \
-server/admin.* may")
+    elseif(header MATCHES "^prometheus/"
+           AND NOT file MATCHES "^(tests/)?server/metrics[^/]*$")
+      complain(seam "${file} includes ${header}; only server/metrics.* may")
     elseif(folder STREQUAL kernels
            AND header MATCHES "^(grpcpp|grpc|google/protobuf)/")
       complain(seam "${file} includes ${header}; kernels know no wire")

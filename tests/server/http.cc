@@ -7,7 +7,7 @@
 
 namespace attnd::testing {
 
-std::string Http(const std::string& address, const std::string& request) {
+int HttpConnect(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in to = {};
   to.sin_family = AF_INET;
@@ -15,8 +15,17 @@ std::string Http(const std::string& address, const std::string& request) {
       htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
   inet_pton(AF_INET, address.substr(0, colon).c_str(), &to.sin_addr);
   const int client = socket(AF_INET, SOCK_STREAM, 0);
-  std::string reply;
   if (connect(client, reinterpret_cast<sockaddr*>(&to), sizeof(to)) == 0) {
+    return client;
+  }
+  close(client);
+  return -1;
+}
+
+std::string Http(const std::string& address, const std::string& request) {
+  const int client = HttpConnect(address);
+  std::string reply;
+  if (client >= 0) {
     const std::string text =
         request + " HTTP/1.1\r\nHost: test\r\nConnection: close\r\n\r\n";
     (void)!write(client, text.data(), text.size());
@@ -26,7 +35,7 @@ std::string Http(const std::string& address, const std::string& request) {
       reply.append(buffer, static_cast<size_t>(got));
     }
   }
-  close(client);
+  if (client >= 0) close(client);
   return reply;
 }
 

@@ -6,8 +6,11 @@
 
 namespace attnd::testing {
 
-// Sends `request` ("GET /livez") to "host:port" (a numeric IPv4 host) and
-// returns all that comes back, headers included; "" when it cannot connect.
+// A socket connected to "host:port" (a numeric IPv4 host); -1 if it cannot.
+int HttpConnect(const std::string& address);
+
+// Sends `request` ("GET /livez") there and returns all that comes back, headers
+// included; "" when it cannot connect.
 std::string Http(const std::string& address, const std::string& request);
 
 }  // namespace attnd::testing
