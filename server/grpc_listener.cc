@@ -16,7 +16,6 @@
 #include "absl/strings/str_cat.h"
 #include "server/call.h"
 #include "server/receiving.h"
-#include "server/tls.h"
 
 namespace attnd::server {
 namespace {
@@ -124,7 +123,7 @@ mode_t ModeOf(const v1::Listener& listener) {
 
 absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
                        grpc::CallbackGenericService& generic,
-                       GrpcListener& out) {
+                       const TlsCredentials::Told& told, GrpcListener& out) {
   grpc::ServerBuilder builder;
   SetTransport(config, builder);
   builder.RegisterService(&service);
@@ -133,8 +132,13 @@ absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
       std::make_unique<ConnectionAcceptor>(config.limits().connections());
   for (int i = 0; i < config.listeners_size(); ++i) {
     const v1::Listener& listener = config.listeners(i);
-    auto credentials = listener.has_tls() ? MakeTlsCredentials(listener.tls())
-                                          : grpc::InsecureServerCredentials();
+    auto credentials = grpc::InsecureServerCredentials();
+    if (listener.has_tls()) {
+      auto tls = TlsCredentials::Make(listener.tls(), told);
+      if (!tls.ok()) return tls.status();
+      credentials = (*tls)->ForServer();
+      out.tls.push_back(*std::move(tls));
+    }
     auto address =
         ListenOne(i, "address", listener.address(), ModeOf(listener),
                   HandOver(std::move(credentials), builder), *out.connections);
@@ -196,18 +200,14 @@ void GrpcListener::Stop() {
 
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         grpc::Service& service,
-                                        grpc::CallbackGenericService& generic) {
-  for (const v1::Listener& listener : config.listeners()) {
-    if (!listener.has_tls()) continue;
-    absl::Status usable = CheckTlsFiles(listener.tls());
-    if (!usable.ok()) return usable;
-  }
+                                        grpc::CallbackGenericService& generic,
+                                        const TlsCredentials::Told& told) {
   // Both affect servers built from now on; there is no other way to ask.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcListener out;
   absl::Status status = ListenForHealth(config, out);
-  if (status.ok()) status = ListenAll(config, service, generic, out);
+  if (status.ok()) status = ListenAll(config, service, generic, told, out);
   if (!status.ok()) return status;
   return out;
 }

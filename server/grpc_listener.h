@@ -14,10 +14,13 @@
 #include "absl/status/statusor.h"
 #include "attnd/v1/config.pb.h"
 #include "server/connection_acceptor.h"
+#include "server/tls.h"
 
 namespace attnd::server {
 
 struct GrpcListener {
+  // What the servers' ports use.
+  std::vector<std::unique_ptr<TlsCredentials>> tls;
   std::unique_ptr<grpc::Server> server;
   // Who accepts its connections; to be closed before the server shuts down.
   std::unique_ptr<ConnectionAcceptor> connections;
@@ -40,10 +43,12 @@ struct GrpcListener {
 // Serves `service` (borrowed), whose generic methods are `generic`'s, from the
 // moment it returns, and even before; the health service says SERVING under ""
 // as long as nobody sets it otherwise. UNAVAILABLE names the listener whose
-// port is taken; INVALID_ARGUMENT the file of TLS that cannot be used.
+// port is taken; INVALID_ARGUMENT the file of TLS that cannot be used. `told`
+// learns what came of files of TLS that changed later.
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         grpc::Service& service,
-                                        grpc::CallbackGenericService& generic);
+                                        grpc::CallbackGenericService& generic,
+                                        const TlsCredentials::Told& told);
 
 }  // namespace attnd::server
 

@@ -67,6 +67,10 @@ void Metrics::Reloaded(bool ok) {
   (ok ? series_->reloads_ok : series_->reloads_failed)->Increment();
 }
 
+void Metrics::TlsReloaded(bool ok) {
+  (ok ? series_->tls_reloads_ok : series_->tls_reloads_failed)->Increment();
+}
+
 void Metrics::ShadowChecked(ShadowResult result) {
   series_->shadow_checks[static_cast<int>(result)]->Increment();
 }

@@ -106,6 +106,8 @@ class Metrics {
                 double flops, double query_rows);
   // A new configuration was taken over, or refused.
   void Reloaded(bool ok);
+  // Files of TLS that changed were taken over, or refused.
+  void TlsReloaded(bool ok);
   // An answer that the shadow check picked.
   void ShadowChecked(ShadowResult result);
   // Measured over predicted cost of a finished request.

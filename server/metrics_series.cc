@@ -216,11 +216,18 @@ void Metrics::Series::MakeServer(const MetricsInfo& info) {
                           "Number of the configuration in force.");
   const auto reloads = [&](const char* result) {
     return &MakeCounter("attnd_config_reloads_total",
-                        "Changed configurations, taken over or refused.",
+                        "Configurations read again, taken over or refused.",
                         {{"result", result}});
   };
   reloads_ok = reloads("ok");
   reloads_failed = reloads("error");
+  const auto tls_reloads = [&](const char* result) {
+    return &MakeCounter("attnd_tls_reloads_total",
+                        "Changed files of TLS, taken over or refused.",
+                        {{"result", result}});
+  };
+  tls_reloads_ok = tls_reloads("ok");
+  tls_reloads_failed = tls_reloads("error");
   const auto checks = [&](const char* result) {
     return &MakeCounter(
         "attnd_shadow_checks_total",

@@ -107,7 +107,8 @@ absl::Status Server::Parts::Listen() {
   // Before the server is reachable, which says SERVING under "" from then on.
   ready = true;
   auto listening =
-      ListenGrpc(config.effective, *service.methods, *service.attend);
+      ListenGrpc(config.effective, *service.methods, *service.attend,
+                 [this](const absl::Status& status) { TlsChanged(status); });
   if (!listening.ok()) return listening.status();
   grpc = *std::move(listening);
   connections = grpc.connections.get();
@@ -115,6 +116,15 @@ absl::Status Server::Parts::Listen() {
   SetServing(true);
   grpc.SetHealth(kLivenessHealthName, true);
   return absl::OkStatus();
+}
+
+void Server::Parts::TlsChanged(const absl::Status& status) {
+  metrics.TlsReloaded(status.ok());
+  if (status.ok()) {
+    log.Info("certificate reloaded");
+  } else {
+    log.Error("certificate refused", {{"message", status.message()}});
+  }
 }
 
 // One by one: the calls that set all names would take liveness with them.

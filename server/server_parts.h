@@ -31,6 +31,7 @@ struct Server::Parts {
   absl::Status Listen();
   absl::Status ListenAdmin();
   absl::Status Reload(const Config& changed);
+  void TlsChanged(const absl::Status& status);
   void SetServing(bool serving);
   HttpReply Ready() const;
   std::string MetricsText();

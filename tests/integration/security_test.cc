@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "tests/client/test_certificates.h"
@@ -38,6 +39,11 @@ class SecurityTest : public ServiceTest {
 
   void Write(const std::string& name, const std::string& text) {
     std::ofstream(folder_ / name) << text;
+  }
+  // At once, as a rename does.
+  void Replace(const std::string& name, const std::string& text) {
+    Write(name + ".new", text);
+    fs::rename(folder_ / (name + ".new"), folder_ / name);
   }
   std::string Path(const std::string& name) const { return folder_ / name; }
   // `tls` may hold further keys of it.
@@ -134,6 +140,35 @@ TEST_F(SecurityTest, NewCertificatesAreUsedWithoutLosingCalls) {
   fs::rename(folder_ / "cert.new", folder_ / "cert.pem");
   EXPECT_TRUE(Eventually([&] { return !Stranger().Attend(small_).ok(); }));
   EXPECT_TRUE(before.Attend(small_).ok()) << "a connection that existed";
+}
+
+TEST_F(SecurityTest, FilesThatCannotBeUsedLeaveTheOldOnesInForce) {
+  Start(TlsListener(", client_ca_file: " + Path("ca.pem")));
+  double refused = 0, taken = 0;
+  const std::string broken = std::string(kTestServerCertificate) +
+                             "-----BEGIN CERTIFICATE-----\nMII\n";
+  for (const auto& [name, good, bad] :
+       {std::tuple("cert.pem", kTestServerCertificate, broken.c_str()),
+        {"cert.pem", kTestServerCertificate, kTestClientCertificate},
+        {"key.pem", kTestServerKey, kTestClientKey},
+        {"ca.pem", kTestAuthority, "garbage"}}) {
+    for (const bool removed : {false, true}) {
+      if (removed) {
+        fs::remove(folder_ / name);
+      } else {
+        Replace(name, bad);
+      }
+      EXPECT_TRUE(EventuallyMetric("attnd_tls_reloads_total{result=\"error\"}",
+                                   ++refused))
+          << name << ": " << bad;
+      const auto result = Known().Attend(small_);
+      EXPECT_TRUE(result.ok()) << name << ": " << result.message;
+    }
+    Replace(name, good);
+    EXPECT_TRUE(
+        EventuallyMetric("attnd_tls_reloads_total{result=\"ok\"}", ++taken));
+    EXPECT_TRUE(Known().Attend(small_).ok());
+  }
 }
 
 TEST_F(SecurityTest, FilesThatCannotBeUsedAreNamedAtStart) {
