@@ -53,8 +53,8 @@ struct Metrics::Series {
   std::array<Counter*, 2> expired, cancelled;
   std::array<Counter*, 3> shadow_checks;
   std::map<int, Counter*> offered;  // by tenant
-  Counter *admitted, *query_rows, *reloads_ok, *reloads_failed,
-      *tls_reloads_ok, *tls_reloads_failed;
+  Counter *admitted, *query_rows, *reloads_ok, *reloads_failed, *tls_reloads_ok,
+      *tls_reloads_failed;
   // Guards the two maps above: encodings and tenants come with reloads.
   std::shared_mutex labels_mutex;
 
