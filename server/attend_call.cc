@@ -1,10 +1,13 @@
 #include "server/attend_call.h"
 
+#include <grpc/grpc.h>
+
 #include <chrono>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "server/guarded.h"
 #include "server/status.h"
 
@@ -19,7 +22,7 @@ AttendCall::AttendCall(const ServiceContext& context,
     // This is there until it has left, or was given up and so finished.
     const std::shared_ptr<Receiving::Receiver> self(std::shared_ptr<void>(),
                                                     this);
-    refusal = context_.receiving.Enter(self, rpc_.peer(),
+    refusal = context_.receiving.Enter(self, record_.peer(),
                                        record_.arrival() + FromSeconds(most));
   }
   if (refusal.ok()) {
@@ -37,8 +40,24 @@ void AttendCall::OnReadDone(bool ok) {
   const auto bytes = static_cast<int64_t>(message_.Length());
   if (!context_.receiving.Leave(*this, bytes)) return;
   if (ok) return Begin();
-  if (rpc_.IsCancelled()) return Refuse(absl::CancelledError("cancelled"));
-  Refuse(server::Refuse(Reason::kInvalid, "the call has no message"));
+  if (grpc_call_failed_before_recv_message(rpc_.c_call()) != 0) {
+    return Refuse(absl::CancelledError("cancelled"));
+  }
+  // The call ended without a message, or gRPC threw away one that was too large
+  // and has ended the call: then nothing can be sent any more.
+  StartSendInitialMetadata();
+}
+
+void AttendCall::OnSendInitialMetadataDone(bool ok) {
+  if (ok) {
+    return Refuse(server::Refuse(Reason::kInvalid, "the call has no message"));
+  }
+  // For the log and the metrics; gRPC has told the caller.
+  const int64_t most = context_.settings.Get()->limits().message_bytes();
+  Refuse(server::Refuse(
+      Reason::kTooLarge,
+      absl::StrCat("the call's message has more than limits.message_bytes = ",
+                   most, " bytes")));
 }
 
 void AttendCall::Begin() {

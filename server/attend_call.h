@@ -44,6 +44,7 @@ class AttendCall final
 
   // Reactor.
   void OnReadDone(bool ok) override;
+  void OnSendInitialMetadataDone(bool ok) override;
   void OnCancel() override;
   void OnDone() override { delete this; }
 

@@ -35,6 +35,8 @@ class CallRecord {
   // What keeps the caller out; OK if nothing.
   const absl::Status& access() const { return access_; }
   Instant arrival() const { return arrival_; }
+  // As gRPC names the other end; it forgets it when it ends a call itself.
+  const std::string& peer() const { return peer_; }
   // Of a request that arrives now, counted; it has the whole of
   // limits.deadline_seconds before it if the call has no deadline. A call of
   // one request lasts from now on.
@@ -61,6 +63,7 @@ class CallRecord {
   const ServiceContext& context_;
   const Method method_;
   grpc::CallbackServerContext& rpc_;
+  const std::string peer_;
   Instant arrival_;
   const Instant rpc_deadline_;
   const bool is_retry_;

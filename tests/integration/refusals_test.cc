@@ -194,6 +194,13 @@ TEST_F(RefusalsTest, MessagesAboveTheLimitNeverReachUs) {
       client_->Attend(MakeRequest({.queries = 10000, .keys = 10000}));
   EXPECT_EQ(result.code, kResourceExhausted);
   EXPECT_THAT(result.message, HasSubstr("100000"));
+  EXPECT_TRUE(EventuallyMetric(
+      "grpc_server_handled_total{grpc_code=\"ResourceExhausted\",grpc_method="
+      "\"Attend\",grpc_service=\"attnd.v1.AttentionScoring\",grpc_type="
+      "\"unary\"}",
+      1));
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"too_large\"}"), 1);
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"invalid\"}"), 0);
 }
 
 TEST_F(RefusalsTest, BytesThatNeverFitAreTooLarge) {
