@@ -146,6 +146,10 @@ TEST_F(ConnectionsTest, HalfAMessageHarmsNobody) {
     EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
   }
   EXPECT_TRUE(EventuallyMetric(kConnections, 1)) << "the test's own";
+  EXPECT_TRUE(EventuallyMetric(
+      "grpc_server_handled_total{grpc_code=\"Canceled\",grpc_method=\"Attend\","
+      "grpc_service=\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
+      3));
   EXPECT_EQ(Metric("attnd_inflight_requests"), 0);
 }
 
