@@ -95,7 +95,7 @@ absl::Status RefuseEncoding(absl::string_view name,
       Refuse(Reason::kUnknownEncoding,
              absl::StrCat("encoding: \"", shown, "\" is not configured",
                           nearest.empty() ? "" : "; did you mean \"", nearest,
-                          nearest.empty() ? "" : "\"?", " Known: ", names));
+                          nearest.empty() ? "." : "\"?", " Known: ", names));
   rpc::v1::ResourceInfo info;
   info.set_resource_type("encoding");
   info.set_resource_name(shown);

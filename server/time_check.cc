@@ -13,6 +13,12 @@
 namespace attnd::server {
 namespace {
 
+// Its name; the number of one that there is not.
+std::string UnitText(v1::TickUnit unit) {
+  return v1::TickUnit_IsValid(unit) ? v1::TickUnit_Name(unit)
+                                    : absl::StrCat(static_cast<int>(unit));
+}
+
 class TimeChecker {
  public:
   TimeChecker(const v1::AttendRequest& request, const RequestSizes& sizes,
@@ -63,7 +69,7 @@ void TimeChecker::CheckUnits(const v1::TimeAxis& axis,
                                   unit == v1::TICK_UNIT_POSITIONS
                             : !unspecified && v1::TickUnit_IsValid(unit);
     Expect(valid, field + ".units",
-           absl::StrCat("entry ", i, " is ", static_cast<int>(unit),
+           absl::StrCat("entry ", i, " is ", UnitText(unit),
                         real ? ", expected TICK_UNIT_SECONDS or "
                                "TICK_UNIT_POSITIONS for F64"
                              : ", expected a TickUnit other than UNSPECIFIED"));

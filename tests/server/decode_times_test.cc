@@ -44,11 +44,13 @@ TEST_F(DecodeTest, TickUnitsAreRequired) {
   ExpectInvalid("query_time.units: required");
   SetTimes();
   request_.mutable_query_time()->set_units(0, v1::TICK_UNIT_UNSPECIFIED);
-  ExpectInvalid("query_time.units");
+  ExpectInvalid("query_time.units: entry 0 is TICK_UNIT_UNSPECIFIED, expected");
+  request_.mutable_query_time()->set_units(0, static_cast<v1::TickUnit>(99));
+  ExpectInvalid("query_time.units: entry 0 is 99, expected");
   SetRealTimes({1, 2}, {0, 1, 2});  // none: seconds
   ExpectAccepted();
   request_.mutable_query_time()->add_units(v1::TICK_UNIT_NANOSECONDS);
-  ExpectInvalid("query_time.units");
+  ExpectInvalid("query_time.units: entry 0 is TICK_UNIT_NANOSECONDS, expected");
 }
 
 TEST_F(DecodeTest, TimeShapes) {

@@ -113,8 +113,12 @@ TEST(RefuseEncoding, NamesWhatThereIs) {
   const std::vector<std::string> known = {"nope", "rope", "alibi"};
   const RpcError error = ToRpcError(RefuseEncoding("ropee", known));
   EXPECT_EQ(error.code, 5);
-  EXPECT_THAT(error.message,
-              AllOf(HasSubstr("did you mean \"rope\""), HasSubstr("alibi")));
+  EXPECT_THAT(
+      error.message,
+      HasSubstr("is not configured; did you mean \"rope\"? Known: nope, "
+                "rope, alibi"));
+  EXPECT_THAT(ToRpcError(RefuseEncoding("quite other", known)).message,
+              HasSubstr("is not configured. Known: nope"));
   const auto info = Detail<rpc::v1::ResourceInfo>(error, "ResourceInfo");
   EXPECT_EQ(info.resource_name(), "ropee");
 }
