@@ -47,11 +47,12 @@ Inputs MakeInputs(const EncoderSizes& sizes, int coordinates,
   for (auto* values : {&in.query, &in.key, &in.value}) {
     for (float& x : *values) x = normal(random);
   }
-  // Gaps of about one unit, in ticks of a thousandth of it.
+  // Gaps of about one unit, in ticks of a thousandth of it, none of them empty:
+  // a query sees the keys of its own time, whose learned clocks would be ahead.
   std::vector<int64_t> t(coordinates, near_zero ? 0 : 1'700'000'000'000'000);
   for (int64_t i = 0; i < in.rows; ++i) {
     for (int64_t& at : t) {
-      in.ticks.push_back(at += static_cast<int64_t>(1000 * gap(random)));
+      in.ticks.push_back(at += 1 + static_cast<int64_t>(1000 * gap(random)));
     }
   }
   for (int h = 0; h < sizes.kv_heads; ++h) {

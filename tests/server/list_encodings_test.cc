@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "absl/strings/str_cat.h"
 #include "server/config.h"
 #include "server/self_test.h"
 
@@ -207,6 +208,22 @@ TEST(SelfTest, GivesEveryEncodingWhatItNeeds) {
   const auto workspace = Workspace::Create();
   ASSERT_TRUE(workspace.ok());
   const absl::Status status = SelfTest(catalog, **workspace);
+  EXPECT_TRUE(status.ok()) << status;
+}
+
+// Whatever numbers its times and clocks are drawn from: a key of a query's own
+// time must not be ahead of it on a clock that decays.
+TEST(SelfTest, ClocksThatDecayPassWithAnyNumberOfChannels) {
+  std::string encodings;
+  for (int channel = 0; channel < 24; ++channel) {
+    absl::StrAppend(&encodings, "  - {name: c", channel,
+                    ", time_unit: 1s, blocks: [{component_decay: {rates: [1], "
+                    "width: 4}, clock: request, clock_channel: ",
+                    channel, "}]}\n");
+  }
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  const absl::Status status = SelfTest(Catalog(encodings), **workspace);
   EXPECT_TRUE(status.ok()) << status;
 }
 
