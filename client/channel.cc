@@ -4,8 +4,11 @@
 #include <grpcpp/security/credentials.h>
 #include <grpcpp/support/channel_arguments.h>
 
+#include <algorithm>
+#include <iterator>
 #include <limits>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -73,6 +76,38 @@ std::shared_ptr<grpc::ChannelCredentials> Credentials(
 
 }  // namespace
 
+absl::Status CheckMetadata(absl::string_view key, absl::string_view value) {
+  constexpr absl::string_view kKey = "abcdefghijklmnopqrstuvwxyz0123456789_.-";
+  if (key.empty() || key.find_first_not_of(kKey) != key.npos) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("key '", absl::CHexEscape(key),
+                     "': expected one or more of a-z 0-9 _ . -"));
+  }
+  // Headers of the protocols below; a second one breaks the call.
+  constexpr absl::string_view kReserved[] = {
+      "connection",        "content-length",
+      "content-type",      "host",
+      "keep-alive",        "te",
+      "transfer-encoding", "upgrade",
+      "user-agent"};
+  if (absl::StartsWith(key, "grpc-") ||
+      std::find(std::begin(kReserved), std::end(kReserved), key) !=
+          std::end(kReserved)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "key '", key, "': expected one that gRPC and HTTP/2 do not set"));
+  }
+  if (absl::EndsWith(key, "-bin")) return absl::OkStatus();
+  for (const char c : value) {
+    if (c < ' ' || c > '~') {
+      return absl::InvalidArgumentError(
+          absl::StrCat("value '", absl::CHexEscape(value), "' of '", key,
+                       "': expected printable ASCII (other bytes only where "
+                       "the key ends in -bin)"));
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::Status CheckOptions(const ClientOptions& options) {
   constexpr int64_t kMax = std::numeric_limits<int>::max();
   if (options.message_bytes < 1 || options.message_bytes > kMax) {
@@ -94,6 +129,13 @@ absl::Status CheckOptions(const ClientOptions& options) {
         "keepalive_time: ", absl::FormatDuration(options.keepalive_time),
         ", expected at least ", absl::FormatDuration(kMinKeepaliveTime),
         ": servers close connections that ping more often"));
+  }
+  for (const auto& [key, value] : options.metadata) {
+    absl::Status bad = CheckMetadata(key, value);
+    if (!bad.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("metadata: ", bad.message()));
+    }
   }
   if (options.tls && options.tls->certificate_chain.empty() !=
                          options.tls->private_key.empty()) {

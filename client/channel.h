@@ -12,6 +12,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "client/client.h"
 
 namespace attnd::client {
@@ -22,6 +23,12 @@ enum class ChannelUse {
   // One connection to whatever answers first, healthy or not.
   kHealth,
 };
+
+// Whether a pair can be sent as metadata: gRPC ends the program at a key or
+// value that HTTP/2 cannot carry. Keys consist of a-z 0-9 _ . - and are not
+// gRPC's or HTTP's own; values are printable ASCII, or any bytes where the key
+// ends in "-bin". InvalidArgument says which of it is not so.
+absl::Status CheckMetadata(absl::string_view key, absl::string_view value);
 
 // InvalidArgument naming the first option that is out of its range.
 absl::Status CheckOptions(const ClientOptions& options);

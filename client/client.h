@@ -62,7 +62,9 @@ struct ClientOptions {
   // Absent = plain text.
   std::optional<TlsOptions> tls = std::nullopt;
   // Sent with every call: a tenant ("x-attnd-tenant"), a bearer token
-  // ("authorization"). Names in lower case.
+  // ("authorization"). Names of a-z 0-9 _ . - that are not gRPC's own
+  // ("grpc-..."), values of printable ASCII, or any bytes where the name ends
+  // in "-bin".
   std::vector<std::pair<std::string, std::string>> metadata = {};
   // While calls are under way the connection is pinged this often and given up
   // when a ping stays unanswered for `keepalive_timeout`.

@@ -4,6 +4,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "client/channel.h"
 #include "client/duration_text.h"
 #include "client/files.h"
 
@@ -54,7 +55,9 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
       "Largest request and answer")
       ->capture_default_str();
   add("--metadata", options->metadata, "KEY=VALUE",
-      "Sent with every call; may be repeated")
+      "Sent with every call; may be repeated. Keys of a-z 0-9 _ . - that are "
+      "not gRPC's own (grpc-...), values of printable ASCII, or any bytes "
+      "where the key ends in -bin")
       ->allow_extra_args(false);
   command
       ->add_flag("--tls", options->tls,
@@ -88,8 +91,12 @@ absl::StatusOr<ClientOptions> MakeClientOptions(const TargetOptions& options) {
       return absl::InvalidArgumentError(
           absl::StrCat("--metadata ", pair, ": expected KEY=VALUE"));
     }
-    result.metadata.emplace_back(absl::AsciiStrToLower(entry.first),
-                                 entry.second);
+    const std::string key = absl::AsciiStrToLower(entry.first);
+    if (absl::Status bad = CheckMetadata(key, entry.second); !bad.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--metadata: ", bad.message()));
+    }
+    result.metadata.emplace_back(key, entry.second);
   }
   if (options.tls || !options.tls_ca.empty() || !options.tls_cert.empty() ||
       !options.tls_key.empty() || !options.tls_name.empty()) {

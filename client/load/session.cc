@@ -21,15 +21,13 @@
 namespace attnd::client {
 namespace {
 
-constexpr char kTenant[] = "x-attnd-tenant";
-
 // Serialized requests of all kinds in one row, as the conductor numbers them.
 std::vector<Payload> MakePayloads(LoadPlan* plan) {
   std::vector<Payload> payloads;
   plan->conductor.work.clear();
   for (const WorkKind& kind : plan->kinds) {
     Payload payload;
-    if (!kind.tenant.empty()) payload.metadata = {{kTenant, kind.tenant}};
+    if (!kind.tenant.empty()) payload.metadata = {{kTenantKey, kind.tenant}};
     size_t bytes = 0;
     for (const v1::AttendRequest& request : kind.requests) {
       payload.bytes = Serialize(request);

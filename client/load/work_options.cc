@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "client/channel.h"
 #include "client/duration_text.h"
 #include "client/files.h"
 #include "client/interpolate/csv.h"
@@ -278,6 +279,11 @@ absl::StatusOr<Series> ReadSeries(const Arguments& arguments) {
 absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry) {
   const absl::StatusOr<Work> work = MakeWork(entry.arguments);
   if (!work.ok()) return work.status();
+  const absl::Status tenant = CheckMetadata(kTenantKey, entry.arguments.tenant);
+  if (!tenant.ok()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--tenant: ", tenant.message()));
+  }
   absl::StatusOr<std::vector<v1::AttendRequest>> requests;
   std::string text = WorkText(*work);
   if (!entry.arguments.arrays.empty()) {

@@ -51,6 +51,9 @@ struct WorkArguments {
   std::vector<std::string> mix = {};
 };
 
+// Key of the metadata that names a tenant.
+inline constexpr char kTenantKey[] = "x-attnd-tenant";
+
 void AddWorkOptions(CLI::App* command, WorkArguments* arguments);
 
 // Requests of one kind, ready but for their serialization.

@@ -80,6 +80,50 @@ TEST(Attnctl, WrongArgumentsAreExitCode4) {
   }
 }
 
+// gRPC aborts the program at metadata that HTTP/2 cannot carry.
+TEST(Attnctl, MetadataThatCannotTravelIsExitCode4) {
+  const std::vector<std::vector<std::string>> commands = {
+      {"health"},
+      {"encodings"},
+      {"attend", "--replay", "/dev/null", "--out", FreshFolder() + "out"},
+      {"load", "-r", "1"}};
+  for (const std::vector<std::string>& command : commands) {
+    for (const char* metadata :
+         {"a b=x", "k\xc3\xa9=x", "k=\xc3\xa9", "k=a\nb", "k=\x7f", ":path=abc",
+          "grpc-timeout=1S", "k=a\tb", "=x", "content-type=x", "te=x", "host=x",
+          "user-agent=x", "connection=x"}) {
+      std::vector<std::string> arguments = command;
+      arguments.insert(arguments.end(),
+                       {"--target", kNobody, "--metadata", metadata});
+      const ProcessResult result = RunAttnctl(arguments);
+      EXPECT_EQ(result.exit_code, 4) << command[0] << " " << metadata;
+      EXPECT_THAT(result.err, HasSubstr("--metadata")) << metadata;
+    }
+  }
+  for (const std::vector<std::string>& tenant :
+       {std::vector<std::string>{"--tenant", "\xc3\xa9"},
+        {"--tenant", "a\nb"},
+        {"--mix", "tenant=\xc3\xa9"}}) {
+    std::vector<std::string> arguments = {"load", "-r", "1", "--target",
+                                          kNobody};
+    arguments.insert(arguments.end(), tenant.begin(), tenant.end());
+    const ProcessResult result = RunAttnctl(arguments);
+    EXPECT_EQ(result.exit_code, 4) << tenant[1];
+    EXPECT_THAT(result.err,
+                AllOf(HasSubstr("tenant"), HasSubstr("printable ASCII")));
+  }
+}
+
+TEST(Attnctl, SendsMetadataAsTyped) {
+  StubService stub;
+  for (const char* metadata :
+       {"Authorization=Bearer x=y ~", "x_1.a-b=", "key-bin=\x01\xff"}) {
+    const ProcessResult result = RunAttnctl(
+        {"health", "--target", stub.address(), "--metadata", metadata});
+    EXPECT_EQ(result.exit_code, 0) << metadata << ": " << result.err;
+  }
+}
+
 TEST(AttnctlHealth, ExitCodeIsTheState) {
   StubService stub;
   ProcessResult result = RunAttnctl({"health", "--target", stub.address()});
