@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 
@@ -79,9 +80,25 @@ void JsonWriter::Int(int64_t value) {
   absl::StrAppend(&text_, value);
 }
 
+void JsonWriter::Unsigned(uint64_t value) {
+  Begin();
+  absl::StrAppend(&text_, value);
+}
+
 void JsonWriter::Double(double value) {
   Begin();
-  text_ += std::isfinite(value) ? absl::StrFormat("%.9g", value) : "null";
+  if (!std::isfinite(value)) {
+    text_ += "null";
+    return;
+  }
+  // 15 digits are those that a reader would type; where they are not the same
+  // number, 17 are.
+  std::string digits = absl::StrFormat("%.15g", value);
+  double read;
+  if (!absl::SimpleAtod(digits, &read) || read != value) {
+    digits = absl::StrFormat("%.17g", value);
+  }
+  text_ += digits;
 }
 
 void JsonWriter::Bool(bool value) {

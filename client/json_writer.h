@@ -23,6 +23,7 @@ class JsonWriter {
 
   void String(absl::string_view value);
   void Int(int64_t value);
+  void Unsigned(uint64_t value);
   // JSON has no NaN or infinity: they become null.
   void Double(double value);
   void Bool(bool value);

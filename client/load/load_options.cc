@@ -183,7 +183,7 @@ absl::Status SetSchedule(const LoadArguments& arguments, LoadPlan* plan) {
     plan->first_rate = arguments.rate > 0 ? arguments.rate : kFirstRate;
     return ConstantArrivals(arguments, *plan, plan->first_rate).status();
   } else if (arguments.rate > 0) {
-    plan->mode = absl::StrFormat("open loop, %g/s", arguments.rate);
+    plan->mode = absl::StrFormat("open loop, %.15g/s", arguments.rate);
     arrivals = ConstantArrivals(arguments, *plan, arguments.rate);
   } else {
     plan->mode = "closed loop";

@@ -66,7 +66,8 @@ void WriteSetting(const LoadReport& report, JsonWriter* json) {
   json->BeginArray();
   for (const std::string& work : setting.work) json->String(work);
   json->EndArray();
-  json->Field("seed", static_cast<int64_t>(setting.seed));
+  json->Key("seed");
+  json->Unsigned(setting.seed);
   json->Field("in_flight", int64_t{setting.in_flight});
   json->Field("connections", int64_t{setting.connections});
   json->Field("max_attempts", int64_t{setting.max_attempts});

@@ -4,6 +4,8 @@
 
 #include <limits>
 
+#include "absl/strings/numbers.h"
+
 namespace attnd::client {
 namespace {
 
@@ -45,6 +47,23 @@ TEST(JsonWriter, NumbersThatJsonLacksAreNull) {
   json.Double(std::numeric_limits<double>::infinity());
   json.EndArray();
   EXPECT_EQ(json.Finish(), "[\n  null,\n  null\n]\n");
+}
+
+TEST(JsonWriter, NumbersAreReadBackAsTheyWere) {
+  for (double value : {0.1, 1796058425.123456, 1e-9 * 12345678.0, 1.0 / 3,
+                       123456789012.0, 5e-324, 1.7976931348623157e308}) {
+    JsonWriter json;
+    json.Double(value);
+    double read = 0;
+    ASSERT_TRUE(absl::SimpleAtod(json.Finish(), &read));
+    EXPECT_EQ(read, value) << json.Finish();
+  }
+  JsonWriter json;
+  json.BeginArray();
+  json.Double(0.1);
+  json.Unsigned(std::numeric_limits<uint64_t>::max());
+  json.EndArray();
+  EXPECT_EQ(json.Finish(), "[\n  0.1,\n  18446744073709551615\n]\n");
 }
 
 TEST(JsonString, Escapes) {
