@@ -44,9 +44,10 @@ How time is taken
   were OK; failed and dropped calls are the errors.
 
 When a run is invalid
-  No call succeeded; a thread of this client used more than 90 % of a processor;
+  It was interrupted (SIGINT, SIGTERM: the first ends the run and reports it, a
+  second the program); no call succeeded; a thread of this client used more than 90 % of a processor;
   or 1 % of the calls were sent later than --max-lag after their time although
-  there was a place. Then this client was measured, not the server.
+  there was a place: then this client was measured, not the server.
 
 Work
   --mix takes the options of this section without their dashes; --encoding,
@@ -71,7 +72,8 @@ Exit codes
   0  done: levels met, answers right
   1  a service level was missed, or --find-max found no rate
   2  answers were wrong
-  3  the run is invalid: no connection, no success, or this client too slow
+  3  the run is invalid: no connection, no success, interrupted, or this client
+     too slow
   4  wrong arguments, or a file that cannot be read
   5  a result could not be written
   Of several the run's validity counts first, then answers, then levels.

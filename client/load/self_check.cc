@@ -11,6 +11,9 @@ namespace attnd::client {
 std::vector<std::string> Invalidities(const LoadResult& result,
                                       int64_t lag_bound_ns) {
   std::vector<std::string> reasons;
+  if (result.interrupted) {
+    reasons.push_back("interrupted before its end: the rest was not measured");
+  }
   if (result.all.ok + result.all.failed + result.dropped == 0) {
     reasons.push_back("no call was measured");
   } else if (result.all.ok == 0) {
@@ -61,7 +64,6 @@ std::vector<std::string> Remarks(const LoadResult& result) {
         result.waited, result.planned, result.Throughput(),
         result.PlannedRate()));
   }
-  if (result.interrupted) remarks.push_back("interrupted before its end");
   return remarks;
 }
 

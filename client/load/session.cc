@@ -175,6 +175,7 @@ class Session {
   RunOutcome Search() {
     MaxSearch search(plan_.first_rate, options_.arguments.precision);
     RunOutcome best;
+    bool interrupted = false;
     while (const std::optional<double> rate = search.Next()) {
       const absl::StatusOr<Arrivals> arrivals =
           ConstantArrivals(options_.arguments, plan_, *rate);
@@ -184,7 +185,11 @@ class Session {
                                           ", ", RateText(*rate), "/s:"));
       const Trial trial = Judge(*rate, outcome.result);
       report_.trials.push_back(trial);
-      if (outcome.result.interrupted) break;
+      interrupted = outcome.result.interrupted;
+      if (interrupted) {
+        if (best.result.planned == 0) best = std::move(outcome);
+        break;
+      }
       search.Tell(trial.sustained);
       if (trial.sustained || best.result.planned == 0) {
         best = std::move(outcome);
@@ -192,6 +197,7 @@ class Session {
       }
     }
     report_.found_rate = search.found();
+    best.result.interrupted = interrupted;
     return best;
   }
 

@@ -96,6 +96,13 @@ TEST(SelfCheck, ALateClientMeasuredItself) {
   EXPECT_EQ(Invalidities(result, 59 * kMs).size(), 1u);
 }
 
+TEST(SelfCheck, AnInterruptedRunIsInvalid) {
+  LoadResult result = Spread();
+  result.interrupted = true;
+  ASSERT_EQ(Invalidities(result).size(), 1u);
+  EXPECT_THAT(Invalidities(result)[0], HasSubstr("interrupted"));
+}
+
 TEST(SelfCheck, WithoutAnswersThereIsNoRun) {
   EXPECT_EQ(Invalidities(LoadResult())[0], "no call was measured");
   LoadResult result;
