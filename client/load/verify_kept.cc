@@ -63,9 +63,11 @@ absl::StatusOr<Verification> VerifyKept(
     const std::string path =
         absl::StrCat(prefix, "-", found.mismatches.size() + 1, ".pb");
     absl::Status written = WriteFile(path, request.SerializeAsString());
-    if (!written.ok()) return written;
-    found.mismatches.push_back(absl::StrCat(fault, "; attnctl attend --replay ",
-                                            path, " sends it again"));
+    found.mismatches.push_back(
+        written.ok() ? absl::StrCat(fault, "; attnctl attend --replay ", path,
+                                    " sends it again")
+                     : absl::StrCat(fault, "; its request could not be saved: ",
+                                    written.message()));
   }
   return found;
 }

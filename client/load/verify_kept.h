@@ -15,7 +15,8 @@ namespace attnd::client {
 
 // `requests` by the numbers of the kept answers. The request of each of the
 // first few mismatches is written to "PREFIX-1.pb", ..., for `attnctl attend
-// --replay`. An error of a call, of the reference or of writing ends it.
+// --replay`; where it cannot be, the mismatch says so. An error of a call or of
+// the reference ends it.
 absl::StatusOr<Verification> VerifyKept(
     std::vector<KeptAnswer> kept,
     const std::vector<const v1::AttendRequest*>& requests, const Client& client,
