@@ -28,6 +28,7 @@ Exit codes
   1  B is worse by more than --tolerance, beyond doubt
   3  one of the runs was invalid
   4  wrong arguments, or a file that cannot be read
+  5  the comparison could not be written
 
 Examples
   attnctl load --rate 100 -d 60s --json=before.json

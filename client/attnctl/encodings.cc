@@ -43,7 +43,7 @@ Exit codes
   1  the server does not know that encoding; check: something is off
   2  the server was not reached
   4  wrong arguments
-  5  the picture could not be written
+  5  a result could not be written
 
 Examples
   attnctl encodings

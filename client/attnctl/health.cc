@@ -21,6 +21,7 @@ Exit codes
   1  any other state, or the server does not know the service
   2  the server was not reached within --timeout
   4  wrong arguments
+  5  the state could not be written
 
 Examples
   attnctl health
@@ -63,7 +64,7 @@ ExitCode Watch(const Client& client, const HealthArguments& arguments,
         std::cout << Text(health) << std::endl;  // flushed: a pipe may read it
         last = health;
         any = true;
-        return true;
+        return std::cout.good();  // main tells of a failure
       },
       {.timeout = timeout});
   if (!any) return FailedCall(status);

@@ -1,11 +1,14 @@
 // attnctl: the command-line client of attnd.
 #include <CLI/CLI.hpp>
+#include <cerrno>
 #include <iostream>
 #include <memory>
 
+#include "absl/status/status.h"
 #include "attnd_version.h"
 #include "client/attnctl/commands.h"
 #include "client/attnctl/exit_code.h"
+#include "client/attnctl/failure.h"
 #include "client/attnctl/manual_format.h"
 
 namespace {
@@ -35,9 +38,18 @@ Exit codes
 
 attnctl reads no environment variables and no configuration file.)";
 
-}  // namespace
+// Results that standard output did not take are lost: a full disk, a reader
+// that is gone.
+int AfterFlush(int exit_code) {
+  using namespace attnd::client;  // NOLINT(google-build-using-namespace)
+  errno = 0;
+  std::cout.flush();
+  if (std::cout.good()) return exit_code;
+  return FailedOutput(
+      absl::ErrnoToStatus(errno != 0 ? errno : EIO, "standard output"));
+}
 
-int main(int argc, char** argv) {
+int Main(int argc, char** argv) {
   using namespace attnd::client;  // NOLINT(google-build-using-namespace)
   int exit_code = kDone;
   CLI::App app(kDescription, "attnctl");
@@ -65,3 +77,7 @@ int main(int argc, char** argv) {
   }
   return exit_code;
 }
+
+}  // namespace
+
+int main(int argc, char** argv) { return AfterFlush(Main(argc, argv)); }

@@ -2,12 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <csignal>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "absl/synchronization/notification.h"
 #include "client/files.h"
 #include "tests/client/attnctl_process.h"
+#include "tests/client/stub_attention.h"
 #include "tests/client/stub_service.h"
 
 namespace attnd::client {
@@ -158,6 +163,85 @@ TEST_F(AttnctlLoad, WritesEveryFormAndComparesThem) {
     EXPECT_THAT(compared.out, HasSubstr(figure));
   }
   EXPECT_EQ(Load({"--html", "/dev/null/none"}).exit_code, 5);
+}
+
+// A full disk takes no result; a run whose result nobody has is not done.
+TEST_F(AttnctlLoad, AResultThatStandardOutputDoesNotTakeIsExitCode5) {
+  ServeAttention(Co2Encodings(), &stub_);
+  stub_.on_attend = nullptr;  // OK whatever the encoding
+  const std::string json = folder_ + "run.json";
+  ASSERT_EQ(Load({absl::StrCat("--json=", json)}).exit_code, 0);
+  const std::vector<std::vector<std::string>> commands = {
+      {"--help"},
+      {"--version"},
+      {"load", "-r", "3", "-w", "0s", "--max-lag", "60s", "--json"},
+      {"load", "-r", "3", "-w", "0s", "--max-lag", "60s"},
+      {"health"},
+      {"health", "--watch", "--timeout", "200ms"},
+      {"encodings"},
+      {"encodings", "--json"},
+      {"encodings", "show", "co2"},
+      {"encodings", "show", "co2", "--svg", "-"},
+      {"compare", json, json}};
+  for (std::vector<std::string> command : commands) {
+    if (command[0] != "compare" && command[0][0] != '-') {
+      command.insert(command.end(), {"--target", stub_.address()});
+    }
+    const ProcessResult result = RunAttnctlInto("/dev/full", command);
+    EXPECT_EQ(result.exit_code, 5) << absl::StrJoin(command, " ");
+    EXPECT_THAT(result.err, HasSubstr("No space left on device"))
+        << absl::StrJoin(command, " ");
+  }
+}
+
+// What was found wrong is told even where its request cannot be kept.
+TEST_F(AttnctlLoad, WrongAnswersThatCannotBeSavedAreStillReported) {
+  const ProcessResult result = Load(
+      {"--verify", "1", "--distinct", "1", "--save", "/dev/null/none/bad"});
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_THAT(result.out, AllOf(HasSubstr("throughput"),
+                                HasSubstr("verified     20 answers, 20 wrong"),
+                                ContainsRegex("WRONG .*could not be saved: "
+                                              "/dev/null/none")));
+}
+
+TEST_F(AttnctlLoad, AnInterruptedRunIsReportedAndIsExitCode3) {
+  for (int signal : {SIGINT, SIGTERM}) {
+    absl::Notification sent;
+    std::atomic<bool> first = true;
+    stub_.on_attend = [&](int, const v1::AttendRequest&, v1::AttendResponse*) {
+      if (first.exchange(false)) sent.Notify();
+      return grpc::Status::OK;
+    };
+    StartedAttnctl run({"load",
+                        "--target",
+                        stub_.address(),
+                        "--rate",
+                        "50",
+                        "-d",
+                        "1h",
+                        "-w",
+                        "0s",
+                        "--heads",
+                        "1",
+                        "--queries",
+                        "4",
+                        "--dim",
+                        "4",
+                        "--max-lag",
+                        "60s",
+                        "--slo",
+                        "p99<60s",
+                        absl::StrCat("--json=", folder_, "i.json")});
+    sent.WaitForNotification();
+    run.Send(signal);
+    const ProcessResult result = run.Wait();
+    EXPECT_EQ(result.exit_code, 3) << result.out << result.err;
+    EXPECT_THAT(result.out, AllOf(HasSubstr("throughput"),
+                                  HasSubstr("INVALID      interrupted")));
+    EXPECT_THAT(ReadFile(folder_ + "i.json").value_or(""),
+                HasSubstr("\"valid\": false"));
+  }
 }
 
 TEST_F(AttnctlLoad, SendsTenantAndPriorityOfTheMix) {

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <csignal>
 #include <cstdlib>
 
 #include "absl/strings/str_split.h"
@@ -70,13 +71,19 @@ std::string ReadTerminal(int master) {
 
 }  // namespace
 
-ProcessResult RunProcess(const std::string& program,
-                         const std::vector<std::string>& arguments) {
-  const std::string folder = FreshFolder();
+namespace {
+
+pid_t SpawnInto(const std::string& program, const std::string& folder,
+                const std::string& out,
+                const std::vector<std::string>& arguments) {
   const int err =
       open((folder + "err").c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-  const pid_t pid = Spawn(program, arguments, folder + "out", err);
+  const pid_t pid = Spawn(program, arguments, out, err);
   close(err);
+  return pid;
+}
+
+ProcessResult ResultOf(pid_t pid, const std::string& folder) {
   ProcessResult result;
   if (pid == 0) return result;
   result.exit_code = ExitCodeOf(pid);
@@ -84,6 +91,31 @@ ProcessResult RunProcess(const std::string& program,
   result.err = ReadFile(folder + "err").value_or("");
   return result;
 }
+
+}  // namespace
+
+ProcessResult RunProcess(const std::string& program,
+                         const std::vector<std::string>& arguments) {
+  const std::string folder = FreshFolder();
+  return ResultOf(SpawnInto(program, folder, folder + "out", arguments),
+                  folder);
+}
+
+ProcessResult RunAttnctlInto(const std::string& file,
+                             const std::vector<std::string>& arguments) {
+  const std::string folder = FreshFolder();
+  return ResultOf(SpawnInto(ATTNCTL_PATH, folder, file, arguments), folder);
+}
+
+StartedAttnctl::StartedAttnctl(const std::vector<std::string>& arguments)
+    : folder_(FreshFolder()),
+      pid_(SpawnInto(ATTNCTL_PATH, folder_, folder_ + "out", arguments)) {}
+
+void StartedAttnctl::Send(int signal) const {
+  if (pid_ > 0) kill(pid_, signal);
+}
+
+ProcessResult StartedAttnctl::Wait() { return ResultOf(pid_, folder_); }
 
 ProcessResult RunAttnctl(const std::vector<std::string>& arguments) {
   return RunProcess(ATTNCTL_PATH, arguments);

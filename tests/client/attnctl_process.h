@@ -20,6 +20,25 @@ ProcessResult RunProcess(const std::string& program,
 // Runs attnctl of this build: the path is compiled in.
 ProcessResult RunAttnctl(const std::vector<std::string>& arguments);
 
+// The same with standard output going to a file of one's own, as /dev/full;
+// `out` stays empty.
+ProcessResult RunAttnctlInto(const std::string& file,
+                             const std::vector<std::string>& arguments);
+
+// An attnctl that goes on beside the test.
+class StartedAttnctl {
+ public:
+  explicit StartedAttnctl(const std::vector<std::string>& arguments);
+  // SIGINT and the like.
+  void Send(int signal) const;
+  // Waits for its end. Once.
+  ProcessResult Wait();
+
+ private:
+  std::string folder_;
+  int pid_ = 0;
+};
+
 // The same with standard error on a terminal of so many columns: `err` is what
 // the terminal got, control characters included.
 ProcessResult RunAttnctlOnTerminal(const std::vector<std::string>& arguments,
