@@ -45,9 +45,10 @@ How time is taken
 
 When a run is invalid
   It was interrupted (SIGINT, SIGTERM: the first ends the run and reports it, a
-  second the program); no call succeeded; a thread of this client used more than 90 % of a processor;
-  or 1 % of the calls were sent later than --max-lag after their time although
-  there was a place: then this client was measured, not the server.
+  second the program); no call succeeded; a thread of this client used more than
+  90 % of a processor; or 1 % of the calls were sent later than --max-lag after
+  their time although there was a place: then this client was measured, not the
+  server.
 
 Work
   --mix takes the options of this section without their dashes; --encoding,

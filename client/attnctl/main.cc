@@ -45,8 +45,10 @@ int AfterFlush(int exit_code) {
   errno = 0;
   std::cout.flush();
   if (std::cout.good()) return exit_code;
+  // Of a write that failed before, the reason is gone.
   return FailedOutput(
-      absl::ErrnoToStatus(errno != 0 ? errno : EIO, "standard output"));
+      errno != 0 ? absl::ErrnoToStatus(errno, "standard output")
+                 : absl::UnknownError("standard output: cannot be written"));
 }
 
 int Main(int argc, char** argv) {
