@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/duration_text.h"
+#include "client/load/work_options.h"
 
 namespace attnd::client {
 namespace {
@@ -145,6 +146,7 @@ void AddMethodOptions(CLI::App* command, InterpolateArguments* arguments) {
       ->type_name("NxLEN")
       ->group(group);
   command->add_option("--seed", arguments->seed, "Which ones are hidden")
+      ->check(WholeNumber<uint64_t>())
       ->capture_default_str()
       ->group(group);
 }

@@ -18,6 +18,7 @@ namespace {
 constexpr int kDefaultCap = 1000;
 // Where a search begins.
 constexpr double kFirstRate = 100;
+constexpr char kDefaultDuration[] = "10s";
 // Rows of the timeline that a run of known length fills.
 constexpr double kTimelineRows = 100;
 // A schedule that is bounded by calls alone; a hundred years of seconds.
@@ -36,13 +37,13 @@ absl::Status Wrong(const auto&... parts) {
 }
 
 bool OpenLoop(const LoadArguments& arguments) {
-  return arguments.rate != 0 || !arguments.ramp.empty() ||
+  return arguments.rate || !arguments.ramp.empty() ||
          !arguments.steps.empty() || !arguments.replay.empty() ||
          arguments.find_max;
 }
 
 absl::Status CheckModes(const LoadArguments& arguments) {
-  const int modes = (arguments.rate != 0 && !arguments.find_max) +
+  const int modes = (arguments.rate && !arguments.find_max) +
                     !arguments.ramp.empty() + !arguments.steps.empty() +
                     !arguments.replay.empty() + arguments.find_max;
   if (modes > 1) {
@@ -56,8 +57,8 @@ absl::Status CheckModes(const LoadArguments& arguments) {
       (!OpenLoop(arguments) || !arguments.replay.empty())) {
     return Wrong("--poisson: expected --rate, --ramp, --steps or --find-max");
   }
-  if (!(arguments.rate >= 0)) {
-    return Wrong("--rate ", arguments.rate, ": expected more than 0");
+  if (arguments.rate && !(*arguments.rate > 0)) {
+    return Wrong("--rate ", *arguments.rate, ": expected more than 0");
   }
   if (!(arguments.speed > 0)) {
     return Wrong("--speed ", arguments.speed, ": expected more than 0");
@@ -72,7 +73,7 @@ absl::Status CheckModes(const LoadArguments& arguments) {
 }
 
 absl::Status SetPlaces(const LoadArguments& arguments, LoadPlan* plan) {
-  const int places = arguments.in_flight >= 0 ? arguments.in_flight
+  const int places = arguments.in_flight ? *arguments.in_flight
                      : OpenLoop(arguments)
                          ? std::max(kDefaultCap, arguments.connections)
                          : 1;
@@ -84,11 +85,11 @@ absl::Status SetPlaces(const LoadArguments& arguments, LoadPlan* plan) {
                  ": expected 1 to --in-flight ", places,
                  ", or some would stay idle");
   }
-  if (arguments.requests < 0) {
-    return Wrong("--requests ", arguments.requests, ": expected at least 1");
+  if (arguments.requests && *arguments.requests < 1) {
+    return Wrong("--requests ", *arguments.requests, ": expected at least 1");
   }
   plan->conductor.slots = places;
-  plan->conductor.calls = arguments.requests;
+  plan->conductor.calls = arguments.requests.value_or(0);
   plan->conductor.wait_when_full = arguments.when_full == "wait";
   plan->connections = arguments.connections;
   return absl::OkStatus();
@@ -106,8 +107,16 @@ absl::Status SetLengths(const LoadArguments& arguments, LoadPlan* plan) {
     plan->max_lag_ns = *lag;
   }
   const bool own_length = !arguments.steps.empty() || !arguments.replay.empty();
-  if (arguments.requests > 0 || own_length) return absl::OkStatus();
-  const auto duration = Length("--duration", arguments.duration);
+  if (own_length && arguments.duration) {
+    return Wrong("--duration ", *arguments.duration,
+                 ": --steps and --replay have a length of their own");
+  }
+  if (arguments.requests && arguments.duration) {
+    return Wrong("--duration, --requests: expected one of them");
+  }
+  if (arguments.requests || own_length) return absl::OkStatus();
+  const auto duration =
+      Length("--duration", arguments.duration.value_or(kDefaultDuration));
   if (!duration.ok()) return duration.status();
   if (*duration == 0) return Wrong("--duration: expected more than 0");
   plan->conductor.duration_ns = *duration;
@@ -169,7 +178,7 @@ absl::Status SetSchedule(const LoadArguments& arguments, LoadPlan* plan) {
     for (const RateSegment& step : *steps) plan->seconds += step.seconds;
     arrivals = ArrivalsOf(arguments, *plan, *std::move(steps));
   } else if (!arguments.ramp.empty()) {
-    if (arguments.requests > 0) {
+    if (arguments.requests) {
       return Wrong("--ramp: expected --duration, not --requests");
     }
     auto ramp = ParseRamp(arguments.ramp, MeasuredSeconds(*plan));
@@ -180,11 +189,11 @@ absl::Status SetSchedule(const LoadArguments& arguments, LoadPlan* plan) {
   } else if (arguments.find_max) {
     plan->mode = "search of the largest rate";
     plan->find_max = true;
-    plan->first_rate = arguments.rate > 0 ? arguments.rate : kFirstRate;
+    plan->first_rate = arguments.rate.value_or(kFirstRate);
     return ConstantArrivals(arguments, *plan, plan->first_rate).status();
-  } else if (arguments.rate > 0) {
-    plan->mode = absl::StrFormat("open loop, %.15g/s", arguments.rate);
-    arrivals = ConstantArrivals(arguments, *plan, arguments.rate);
+  } else if (arguments.rate) {
+    plan->mode = absl::StrFormat("open loop, %.15g/s", *arguments.rate);
+    arrivals = ConstantArrivals(arguments, *plan, *arguments.rate);
   } else {
     plan->mode = "closed loop";
     return absl::OkStatus();
@@ -307,10 +316,11 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   CLI::Option* duration =
       add("-d,--duration", arguments->duration, "Length of the measured part")
           ->type_name("TIME")
-          ->capture_default_str();
+          ->default_str(kDefaultDuration);
   add("-r,--requests", arguments->requests,
       "Calls of the measured part, instead of a length")
       ->type_name("N")
+      ->check(WholeNumber<int64_t>())
       ->excludes(duration);
   add("-w,--warmup", arguments->warm_up,
       "Time before it, which is not measured (default 1s; replay: 0s)")
@@ -328,6 +338,18 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   AddWorkOptions(command, &arguments->work);
   AddCheckOptions(command, arguments);
   AddOutputOptions(command, arguments);
+  // An unset variable of a script is not an option left out.
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? std::string("expected a value, found ''")
+                            : std::string();
+      },
+      "");
+  for (CLI::Option* option : command->get_options()) {
+    if (option->get_type_size() != 0 && option->get_name() != "--encoding") {
+      option->check(not_empty);
+    }
+  }
 }
 
 absl::StatusOr<Arrivals> ConstantArrivals(const LoadArguments& arguments,

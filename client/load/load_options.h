@@ -15,15 +15,16 @@
 
 namespace attnd::client {
 
-// As typed. Empty and 0 mean: not given.
+// As typed. nullopt and empty mean: not given; the command line refuses empty
+// texts.
 struct LoadArguments {
-  // -1 = not given.
-  int in_flight = -1;
+  std::optional<int> in_flight = std::nullopt;
   int connections = 1;
-  std::string duration = "10s";
-  int64_t requests = 0;
+  // 10 s, unless a schedule has a length of its own.
+  std::optional<std::string> duration = std::nullopt;
+  std::optional<int64_t> requests = std::nullopt;
   std::string warm_up = {};
-  double rate = 0;
+  std::optional<double> rate = std::nullopt;
   bool poisson = false;
   std::string ramp = {};
   std::string steps = {};

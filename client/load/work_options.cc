@@ -26,6 +26,7 @@ struct WorkOption {
   int64_t WorkArguments::*number = nullptr;
   std::string WorkArguments::*word = nullptr;
   std::vector<const char*> choices = {};
+  std::optional<int64_t> WorkArguments::*optional_number = nullptr;
 };
 
 using Arguments = WorkArguments;
@@ -34,12 +35,28 @@ const std::vector<WorkOption>& WorkOptions() {
   static const auto& options = *new std::vector<WorkOption>{
       {"batch", "N", "Batch items", &Arguments::batch},
       {"heads", "N", "Query heads", &Arguments::heads},
-      {"kv-heads", "N", "Key/value heads; default --heads",
+      {"kv-heads",
+       "N",
+       "Key/value heads; default --heads",
+       nullptr,
+       nullptr,
+       {},
        &Arguments::kv_heads},
       {"queries", "N", "Query rows", &Arguments::queries},
-      {"keys", "N", "Key rows; default --queries", &Arguments::keys},
+      {"keys",
+       "N",
+       "Key rows; default --queries",
+       nullptr,
+       nullptr,
+       {},
+       &Arguments::keys},
       {"dim", "N", "Head dimension", &Arguments::dim},
-      {"value-dim", "N", "Value dimension; default --dim",
+      {"value-dim",
+       "N",
+       "Value dimension; default --dim",
+       nullptr,
+       nullptr,
+       {},
        &Arguments::value_dim},
       {"dtype",
        "TYPE",
@@ -83,7 +100,12 @@ const std::vector<WorkOption>& WorkOptions() {
        &Arguments::past},
       {"future", "TIME", "Keys at most this far ahead are visible", nullptr,
        &Arguments::future},
-      {"past-keys", "N", "So many keys back are visible",
+      {"past-keys",
+       "N",
+       "So many keys back are visible",
+       nullptr,
+       nullptr,
+       {},
        &Arguments::past_keys},
       {"times",
        "KIND",
@@ -108,6 +130,11 @@ const std::vector<WorkOption>& WorkOptions() {
        &Arguments::time_column},
       {"value-column", "NAME", "Its column of values", nullptr,
        &Arguments::value_column},
+      {"time-unit", "UNIT",
+       "Its times are counts of this since 1970: ns us ms s min h d w", nullptr,
+       &Arguments::time_unit},
+      {"missing", "TEXT", "Another text for a missing value in it", nullptr,
+       &Arguments::missing},
       {"tenant", "NAME", "Sent as x-attnd-tenant", nullptr, &Arguments::tenant},
       {"distinct", "N", "Requests with data of their own, sent in turn",
        &Arguments::distinct}};
@@ -155,6 +182,12 @@ absl::Status SetField(const std::string& name, const std::string& value,
                  ? absl::OkStatus()
                  : wrong("a number");
     }
+    if (option.optional_number != nullptr) {
+      int64_t number;
+      if (!absl::SimpleAtoi(value, &number)) return wrong("a number");
+      entry->arguments.*option.optional_number = number;
+      return absl::OkStatus();
+    }
     bool known = option.choices.empty();
     for (const char* choice : option.choices) known = known || value == choice;
     if (!known) return wrong(absl::StrJoin(option.choices, ", "));
@@ -184,7 +217,7 @@ absl::Status SetWindows(const Arguments& arguments, Work* work) {
     if (!ns.ok()) return ns.status();
     work->future_ns = *ns;
   }
-  if (arguments.past_keys >= 0) work->past_keys = arguments.past_keys;
+  if (arguments.past_keys) work->past_keys = arguments.past_keys;
   return absl::OkStatus();
 }
 
@@ -237,9 +270,9 @@ absl::StatusOr<Work> MakeWork(const Arguments& arguments) {
                .priority = arguments.priority,
                .distinct = arguments.distinct,
                .seed = arguments.seed};
-  work.kv_heads = arguments.kv_heads > 0 ? arguments.kv_heads : work.heads;
-  work.keys = arguments.keys > 0 ? arguments.keys : work.queries;
-  work.value_dim = arguments.value_dim > 0 ? arguments.value_dim : work.dim;
+  work.kv_heads = arguments.kv_heads.value_or(work.heads);
+  work.keys = arguments.keys.value_or(work.queries);
+  work.value_dim = arguments.value_dim.value_or(work.dim);
   work.dtype = arguments.dtype == "bf16"  ? v1::DTYPE_BF16
                : arguments.dtype == "f16" ? v1::DTYPE_F16
                                           : v1::DTYPE_F32;
@@ -266,11 +299,21 @@ absl::StatusOr<Work> MakeWork(const Arguments& arguments) {
 absl::StatusOr<Series> ReadSeries(const Arguments& arguments) {
   absl::StatusOr<std::string> file = ReadFile(arguments.series);
   if (!file.ok()) return file.status();
+  SeriesOptions options = {.time_column = arguments.time_column,
+                           .value_column = arguments.value_column};
+  if (!arguments.missing.empty()) options.missing = {arguments.missing};
+  if (!arguments.time_unit.empty()) {
+    const auto unit_ns = UnitNanoseconds(arguments.time_unit);
+    if (!unit_ns) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--time-unit ", arguments.time_unit,
+                       ", expected ns us ms s min h d or w"));
+    }
+    options.time_format.epoch_unit_ns = *unit_ns;
+  }
   const absl::StatusOr<CsvTable> table = ParseCsv(*file);
   absl::StatusOr<Series> series =
-      table.ok() ? MakeSeries(*table, {.time_column = arguments.time_column,
-                                       .value_column = arguments.value_column})
-                 : table.status();
+      table.ok() ? MakeSeries(*table, options) : table.status();
   if (series.ok()) return series;
   return absl::InvalidArgumentError(
       absl::StrCat(arguments.series, ": ", series.status().message()));
@@ -283,6 +326,14 @@ absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry) {
   if (!tenant.ok()) {
     return absl::InvalidArgumentError(
         absl::StrCat("--tenant: ", tenant.message()));
+  }
+  if (!entry.arguments.arrays.empty() && !entry.arguments.series.empty()) {
+    return absl::InvalidArgumentError(
+        "--arrays, --series: expected one of them");
+  }
+  if (entry.arguments.series.empty() && (!entry.arguments.time_unit.empty() ||
+                                         !entry.arguments.missing.empty())) {
+    return absl::InvalidArgumentError("--time-unit, --missing: need --series");
   }
   absl::StatusOr<std::vector<v1::AttendRequest>> requests;
   std::string text = WorkText(*work);
@@ -317,11 +368,15 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
     CLI::Option* added =
         option.number != nullptr
             ? command->add_option(name, arguments->*option.number, option.text)
+        : option.optional_number != nullptr
+            ? command->add_option(name, arguments->*option.optional_number,
+                                  option.text)
             : command->add_option(name, arguments->*option.word, option.text);
     added->type_name(option.type)->group(group);
-    const bool has_default = option.number != nullptr
-                                 ? arguments->*option.number > 0
-                                 : !(arguments->*option.word).empty();
+    if (option.word == nullptr) added->check(WholeNumber<int64_t>());
+    const bool has_default =
+        option.number != nullptr ||
+        (option.word != nullptr && !(arguments->*option.word).empty());
     if (has_default) added->capture_default_str();
     if (!option.choices.empty()) {
       added->check(
@@ -361,6 +416,7 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
   command
       ->add_option("--seed", arguments->seed,
                    "Random seed of data, order and arrivals")
+      ->check(WholeNumber<uint64_t>())
       ->type_name("N")
       ->group(group)
       ->capture_default_str();

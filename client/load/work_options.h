@@ -4,23 +4,42 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "client/load/workload.h"
 
 namespace attnd::client {
 
+// Refuses what a number of type T cannot hold; CLI11 takes the nearest.
+template <typename T>
+CLI::Validator WholeNumber() {
+  return CLI::Validator(
+      [](const std::string& text) {
+        T number;
+        return absl::SimpleAtoi(text, &number)
+                   ? std::string()
+                   : absl::StrCat("'", text, "': expected a whole number, ",
+                                  std::numeric_limits<T>::min(), " to ",
+                                  std::numeric_limits<T>::max());
+      },
+      "");
+}
+
 struct WorkArguments {
   int64_t batch = 1;
   int64_t heads = 8;
-  int64_t kv_heads = 0;
+  std::optional<int64_t> kv_heads = std::nullopt;
   int64_t queries = 128;
-  int64_t keys = 0;
+  std::optional<int64_t> keys = std::nullopt;
   int64_t dim = 64;
-  int64_t value_dim = 0;
+  std::optional<int64_t> value_dim = std::nullopt;
   std::string dtype = "f32";
   std::string compute = "f32";
   std::string encoding = {};
@@ -32,7 +51,7 @@ struct WorkArguments {
   bool strict = false;
   std::string past = {};
   std::string future = {};
-  int64_t past_keys = -1;
+  std::optional<int64_t> past_keys = std::nullopt;
   double ragged = 0;
   std::vector<std::string> outputs = {"output"};
   std::string times = "poisson";
@@ -43,6 +62,8 @@ struct WorkArguments {
   std::string series = {};
   std::string time_column = "1";
   std::string value_column = "2";
+  std::string time_unit = {};
+  std::string missing = {};
   std::string tenant = {};
   int priority = 0;
   int64_t distinct = 4;

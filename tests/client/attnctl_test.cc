@@ -80,6 +80,49 @@ TEST(Attnctl, WrongArgumentsAreExitCode4) {
   }
 }
 
+// What is typed is never taken for an option left out, or for another number.
+TEST(Attnctl, ValuesOutOfRangeAndOptionsThatExcludeEachOtherAreNamed) {
+  const std::string folder = FreshFolder();
+  ASSERT_TRUE(WriteFile(folder + "m", "0\n1\n").ok());
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"--rate", "0"}, "--rate 0: expected more than 0"},
+           {{"--rate", "-1"}, "--rate -1: expected more than 0"},
+           {{"--rate", "nan"}, "--rate nan: expected more than 0"},
+           {{"--find-max", "--slo", "p99<1s", "--rate", "0"}, "--rate 0"},
+           {{"--steps", ""}, "--steps"},
+           {{"--ramp", ""}, "--ramp"},
+           {{"--replay", ""}, "--replay"},
+           {{"--slo", ""}, "--slo"},
+           {{"--series", ""}, "--series"},
+           {{"-n", "-1"}, "--in-flight -1: expected 1 to 100000"},
+           {{"-n", "0"}, "--in-flight 0"},
+           {{"-r", "0"}, "--requests 0: expected at least 1"},
+           {{"-r", "99999999999999999999"}, "expected a whole number"},
+           {{"--keys", "0"}, "--keys 0: expected at least 1"},
+           {{"--kv-heads", "0"}, "--kv-heads 0: expected at least 1"},
+           {{"--value-dim", "0"}, "--value-dim 0: expected at least 1"},
+           {{"--past-keys", "-1"}, "--past-keys: expected at least 0"},
+           {{"--mix", "keys=0"}, "--keys 0: expected at least 1"},
+           {{"--steps", "10:1s", "-d", "5s"}, "--duration 5s"},
+           {{"--replay", folder + "m", "-d", "100ms"}, "--duration 100ms"},
+           {{"--series", "x", "--arrays", "y"}, "--arrays, --series"},
+           {{"--time-unit", "s"}, "--time-unit, --missing: need --series"},
+           {{"--seed", "99999999999999999999"}, "expected a whole number"},
+           {{"--seed", "-1"}, "expected a whole number"}}) {
+    std::vector<std::string> arguments = {"load", "--target", kNobody,
+                                          "--timeout", "10ms"};
+    arguments.insert(arguments.end(), c.arguments.begin(), c.arguments.end());
+    const ProcessResult result = RunAttnctl(arguments);
+    EXPECT_EQ(result.exit_code, 4) << absl::StrJoin(c.arguments, " ");
+    EXPECT_THAT(result.err, HasSubstr(c.text))
+        << absl::StrJoin(c.arguments, " ");
+  }
+}
+
 // gRPC aborts the program at metadata that HTTP/2 cannot carry.
 TEST(Attnctl, MetadataThatCannotTravelIsExitCode4) {
   const std::vector<std::vector<std::string>> commands = {

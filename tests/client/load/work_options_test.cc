@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 
 #include "absl/strings/str_cat.h"
 #include "client/files.h"
@@ -111,6 +112,26 @@ TEST(ParseMixEntry, SaysWhatIsWrong) {
   EXPECT_THAT(refusal("queries=many"), HasSubstr("expected a number"));
   EXPECT_THAT(refusal("dtype=f64"), HasSubstr("f32, bf16, f16"));
   EXPECT_THAT(refusal("weight=0"), HasSubstr("above 0"));
+}
+
+TEST(MakeWorkKinds, ReadNumericTimesAndTextsForMissingValues) {
+  const std::string path = ::testing::TempDir() + "work_options_numeric.csv";
+  ASSERT_TRUE(WriteFile(path, "t,v\n100,1\n200,gone\n300,2\n400,3\n").ok());
+  WorkArguments arguments = {
+      .queries = 1, .keys = 3, .series = path, .missing = "gone"};
+  auto kinds = MakeWorkKinds(arguments);
+  EXPECT_THAT(std::string(kinds.status().message()), HasSubstr("--time-unit"));
+  arguments.time_unit = "ms";
+  kinds = MakeWorkKinds(arguments);
+  ASSERT_TRUE(kinds.ok()) << kinds.status();
+  const v1::TimeAxis& times = (*kinds)[0].requests[0].key_time();
+  ASSERT_EQ(times.data().size(), 3 * sizeof(int64_t));
+  int64_t ns[3];
+  std::memcpy(ns, times.data().data(), sizeof ns);
+  EXPECT_THAT(ns, ElementsAre(100'000'000, 300'000'000, 400'000'000));
+  arguments.time_unit = "fortnight";
+  EXPECT_THAT(std::string(MakeWorkKinds(arguments).status().message()),
+              HasSubstr("--time-unit fortnight"));
 }
 
 TEST(MakeWorkKinds, GiveEachKindItsRequests) {
