@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/plot/plot_frame.h"
 #include "client/plot/svg.h"
 #include "client/show/curves.h"
@@ -23,6 +26,7 @@ constexpr double kWidth = 1100;
 constexpr double kLeft = 96;
 constexpr double kRight = 300;  // with the legend
 constexpr double kPanel = 280;
+constexpr double kOrbit = 200;
 constexpr double kBetween = 96;
 constexpr double kHeader = 96;
 constexpr int kMostHeads = 4;
@@ -95,10 +99,11 @@ class Page {
     top_ += kPanel + kBetween;
   }
 
-  void Orbits(const std::vector<Orbit>& orbits) {
-    const double size = 200, step = 250;
+  void Orbits(const std::string& heads, const std::vector<Orbit>& orbits) {
+    const double size = kOrbit, step = kOrbit + 50;
     svg_.Text({kLeft, top_ - 12},
-              "orbits of a vector in its plane; dots: after 0 to 16 units",
+              absl::StrCat("orbits of a vector in its plane, ", heads,
+                           "; dots: after 0 to 16 units"),
               {.size = 14, .bold = true});
     for (size_t n = 0; n < orbits.size(); ++n) {
       const SvgRect frame = {kLeft + step * static_cast<double>(n), top_, size,
@@ -139,6 +144,50 @@ class Page {
   double top_ = kHeader;
 };
 
+// What kv heads that are alike look like.
+struct Kernel {
+  std::vector<int> kv_heads;
+  std::vector<Curve> curves;
+  std::vector<Orbit> orbits;
+
+  // Depends on the lag: there is more than the mean.
+  bool timed() const { return curves.size() > 1; }
+  std::string Name() const {
+    return absl::StrCat(kv_heads.size() > 1 ? "kv heads " : "kv head ",
+                        absl::StrJoin(kv_heads, ", "));
+  }
+  double Height() const {
+    return (timed() ? kPanel + kBetween : 0) +
+           (orbits.empty() ? 0 : kOrbit + kBetween);
+  }
+};
+
+// Of the kv heads that these query heads read, those that are alike in one.
+absl::StatusOr<std::vector<Kernel>> KernelsOf(
+    const v1::ResolvedEncoding& encoding, const std::vector<int>& heads,
+    const PlotAxis& lags) {
+  std::vector<Kernel> kernels;
+  std::map<std::string, size_t> known;  // by generator
+  for (const int head : heads) {
+    const int kv_head = head * encoding.generators_size() / HeadsOf(encoding);
+    const std::string generator =
+        encoding.generators().empty()
+            ? ""
+            : encoding.generators(kv_head).SerializeAsString();
+    const auto [it, fresh] = known.try_emplace(generator, kernels.size());
+    if (fresh) {
+      auto curves = KernelCurves(encoding, kv_head, lags);
+      if (!curves.ok()) return curves.status();
+      auto orbits = client::Orbits(encoding, kv_head, kMostOrbits);
+      if (!orbits.ok()) return orbits.status();
+      kernels.push_back({{}, *std::move(curves), *std::move(orbits)});
+    }
+    std::vector<int>& alike = kernels[it->second].kv_heads;
+    if (alike.empty() || alike.back() != kv_head) alike.push_back(kv_head);
+  }
+  return kernels;
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
@@ -150,30 +199,29 @@ absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
         absl::StrCat("head ", head, ": the encoding has ", HeadsOf(encoding)));
   }
   const PlotAxis lags = LagAxis(encoding, options.span);
-  const int kv_head = heads[0] * encoding.generators_size() / HeadsOf(encoding);
-  const auto kernel = KernelCurves(encoding, kv_head, lags);
-  if (!kernel.ok()) return kernel.status();
-  const auto orbits = Orbits(encoding, kv_head, kMostOrbits);
-  if (!orbits.ok()) return orbits.status();
+  const auto kernels = KernelsOf(encoding, heads, lags);
+  if (!kernels.ok()) return kernels.status();
   const PlotAxis bias_lags = BiasLags(encoding, options.span);
   const std::vector<Curve> biases = BiasCurves(encoding, heads, bias_lags);
-  const auto map = AbsoluteMap(encoding, kv_head, options.span);
+  const auto map =
+      AbsoluteMap(encoding, kernels->front().kv_heads[0], options.span);
   if (!map.ok()) return map.status();
-  const bool timed = kernel->size() > 1;
 
-  const double height = kHeader + (timed ? kPanel + kBetween : 0) +
-                        (biases.empty() ? 0 : kPanel + kBetween) +
-                        (orbits->empty() ? 0 : 200 + kBetween) +
-                        (map->empty() ? 0 : kPanel + kBetween);
+  double height = kHeader + (biases.empty() ? 0 : kPanel + kBetween) +
+                  (map->empty() ? 0 : kPanel + kBetween);
+  for (const Kernel& kernel : *kernels) height += kernel.Height();
   Page page(encoding, height);
-  if (timed) {
-    page.Curves(absl::StrCat("kernel A(D), kv head ", kv_head),
-                "entries of A(D)", *kernel, lags, true);
+  for (const Kernel& kernel : *kernels) {
+    if (!kernel.timed()) continue;
+    page.Curves(absl::StrCat("kernel A(D), ", kernel.Name()), "entries of A(D)",
+                kernel.curves, lags, true);
   }
   if (!biases.empty()) {
     page.Curves("bias(D)", "added to the logit", biases, bias_lags, false);
   }
-  if (!orbits->empty()) page.Orbits(*orbits);
+  for (const Kernel& kernel : *kernels) {
+    if (!kernel.orbits.empty()) page.Orbits(kernel.Name(), kernel.orbits);
+  }
   if (!map->empty()) page.Map(*map);
   return page.Finish();
 }

@@ -17,9 +17,10 @@ struct EncodingPlotOptions {
   double span = 0;
 };
 
-// As SVG: the kernel A(D) of the first of the heads and the biases of all, over
-// the lag; the orbits of rotation planes; absolute parts as a map of position
-// and dimension. INVALID_ARGUMENT for heads that the encoding has not.
+// As SVG, over the lag: the kernels A(D) of the heads, one picture for those
+// that are alike, and their biases; the orbits of their rotation planes;
+// absolute parts of the first head as a map of position and dimension.
+// INVALID_ARGUMENT for heads that the encoding has not.
 absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
                                          const EncodingPlotOptions& options);
 

@@ -1,5 +1,6 @@
 #include "client/show/residuals.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -13,6 +14,10 @@
 
 namespace attnd::client {
 namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 v1::ResolvedEncoding Of(const std::string& kind, double frequency, double rate,
                         int channels) {
@@ -97,6 +102,26 @@ TEST(PlotEncoding, RefusesHeadsThatAreNotThere) {
   const auto svg = PlotEncoding(Of("rotation", 1, 0, 2), {});
   ASSERT_TRUE(svg.ok());
   EXPECT_EQ(svg->substr(0, 4), "<svg");
+}
+
+TEST(PlotEncoding, DrawsTheKernelOfEveryHeadButAlikeOnesOnce) {
+  v1::ResolvedEncoding encoding = Of("decay", 0, 0.1, 2);
+  encoding.clear_effective_horizon();
+  for (int head = 0; head < 4; ++head) encoding.add_effective_horizon(-1);
+  for (const double rate : {0.1, 0.5, 0.7}) {
+    *encoding.add_generators() = encoding.generators(0);
+    encoding.mutable_generators()->rbegin()->mutable_blocks(0)->set_rate(rate);
+  }
+  const auto all = PlotEncoding(encoding, {});
+  ASSERT_TRUE(all.ok()) << all.status();
+  EXPECT_THAT(*all, AllOf(HasSubstr("kernel A(D), kv heads 0, 1<"),
+                          HasSubstr("kernel A(D), kv head 2<"),
+                          HasSubstr("kernel A(D), kv head 3<")));
+  const auto some = PlotEncoding(encoding, {.heads = {1, 3}});
+  ASSERT_TRUE(some.ok()) << some.status();
+  EXPECT_THAT(*some, AllOf(HasSubstr("kernel A(D), kv head 1<"),
+                           HasSubstr("kernel A(D), kv head 3<"),
+                           Not(HasSubstr("kv head 2"))));
 }
 
 }  // namespace
