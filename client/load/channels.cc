@@ -54,12 +54,12 @@ absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
 
 int EndpointNames::NumberOf(absl::string_view peer) {
   if (peer.empty()) return -1;
-  const auto found = numbers_.find(peer);
-  if (found != numbers_.end()) return found->second;
-  const int number = static_cast<int>(names_.size());
-  numbers_.emplace(peer, number);
   absl::string_view name = peer;
   if (!absl::ConsumePrefix(&name, "ipv4:")) absl::ConsumePrefix(&name, "ipv6:");
+  const auto found = numbers_.find(name);
+  if (found != numbers_.end()) return found->second;
+  const int number = static_cast<int>(names_.size());
+  numbers_.emplace(name, number);
   names_.emplace_back(name);
   return number;
 }

@@ -28,7 +28,8 @@ absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
 // Numbers endpoints in the order in which they are seen. One thread.
 class EndpointNames {
  public:
-  // Of gRPC's name of a peer, "ipv4:127.0.0.1:50051"; -1 for none.
+  // Of gRPC's name of a peer, "ipv4:127.0.0.1:50051", or of whom a call would
+  // have gone to that never got there, "127.0.0.1:50051"; -1 for none.
   int NumberOf(absl::string_view peer);
   // Without the scheme.
   std::string Name(int endpoint) const { return names_[endpoint]; }
