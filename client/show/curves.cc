@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "client/resolved/bias.h"
 #include "client/resolved/generator.h"
 
@@ -95,17 +96,24 @@ absl::StatusOr<resolved::Generator> Alone(
   return resolved::Generator::Make(alone, block.channels_size());
 }
 
-std::string LabelOf(const v1::ResolvedBlock& block) {
-  std::string label = block.kind();
-  std::replace(label.begin(), label.end(), '_', ' ');
+// "period 6.28, 1/rate 31.5"; empty where it neither turns nor decays.
+std::string FiguresOf(const v1::ResolvedBlock& block) {
+  std::vector<std::string> figures;
   if (block.frequency() != 0) {
-    absl::StrAppendFormat(&label, ", period %.3g",
-                          2 * std::numbers::pi / std::abs(block.frequency()));
+    figures.push_back(absl::StrFormat(
+        "period %.3g", 2 * std::numbers::pi / std::abs(block.frequency())));
   }
   if (block.rate() != 0) {
-    absl::StrAppendFormat(&label, ", 1/rate %.3g", 1 / block.rate());
+    figures.push_back(absl::StrFormat("1/rate %.3g", 1 / block.rate()));
   }
-  return label;
+  return absl::StrJoin(figures, ", ");
+}
+
+std::string LabelOf(const v1::ResolvedBlock& block) {
+  std::string kind = block.kind();
+  std::replace(kind.begin(), kind.end(), '_', ' ');
+  const std::string figures = FiguresOf(block);
+  return figures.empty() ? kind : absl::StrCat(kind, ", ", figures);
 }
 
 // What one point of the axis covers, at most, before a block turns too far.
@@ -226,7 +234,7 @@ absl::StatusOr<std::vector<Orbit>> Orbits(const v1::ResolvedEncoding& encoding,
         plane.rate() == 0
             ? period
             : std::max(period, std::min(4 / plane.rate(), 12 * period));
-    Orbit orbit{LabelOf(plane), {}, {}};
+    Orbit orbit{FiguresOf(plane), {}, {}};
     for (int n = 0; n <= kPoints; ++n) {
       orbit.path.push_back(at(end * n / kPoints));
     }

@@ -22,9 +22,9 @@ constexpr const char* kColors[] = {"#1557b0", "#c8401f", "#1b8a5a", "#8a4fb0",
                                    "#b8860b", "#2a9db5", "#6b7785", "#d0679d"};
 constexpr char kMeanColor[] = "#222222";
 
-constexpr double kWidth = 1100;
+constexpr double kWidth = 1190;
 constexpr double kLeft = 96;
-constexpr double kRight = 300;  // with the legend
+constexpr double kRight = 390;  // with the legend
 constexpr double kPanel = 280;
 constexpr double kOrbit = 200;
 constexpr double kBetween = 96;
