@@ -2,6 +2,7 @@
 #include "client/load/compare.h"
 
 #include <algorithm>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -51,8 +52,16 @@ absl::StatusOr<ComparedRun> Read(const std::string& path) {
 }
 
 std::string ValueText(const ComparedFigure& figure, double value) {
+  if (std::isnan(value)) return "none";
+  if (figure.is_share) return absl::StrFormat("%.3g%%", 100 * value);
   return figure.more_is_better ? absl::StrFormat("%.4g/s", value)
                                : DurationText(1e9 * value);
+}
+
+// "+12.3%"; a ratio to nothing has no figure.
+std::string ChangeText(double ratio) {
+  return std::isfinite(ratio) ? absl::StrFormat("%+.1f%%", 100 * (ratio - 1))
+                              : "no bound";
 }
 
 const char* Verdict(const ComparedFigure& figure) {
@@ -84,10 +93,10 @@ ExitCode Run(const Arguments& arguments) {
   bool worse = false;
   for (const ComparedFigure& figure : Compare(*a, *b)) {
     std::cout << absl::StrFormat(
-        "%-10s %10s %10s %+8.1f%%  %+7.1f%% to %+6.1f%%  %s\n", figure.name,
+        "%-10s %10s %10s %9s  %8s to %8s  %s\n", figure.name,
         ValueText(figure, figure.a), ValueText(figure, figure.b),
-        100 * (figure.ratio() - 1), 100 * (figure.low - 1),
-        100 * (figure.high - 1), Verdict(figure));
+        ChangeText(figure.ratio()), ChangeText(figure.low),
+        ChangeText(figure.high), Verdict(figure));
     worse = worse || (arguments.tolerance >= 0 &&
                       WorseThan(figure, arguments.tolerance));
   }

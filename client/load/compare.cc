@@ -19,7 +19,7 @@ using google::protobuf::Struct;
 using google::protobuf::Value;
 
 constexpr int kResamples = 1000;
-constexpr int kFigures = 5;
+constexpr int kFigures = 6;
 // Stretches that stay together: the cube root of their number is the usual
 // length (Hall, Horowitz and Jing 1995).
 size_t BlockLength(size_t rows) {
@@ -32,7 +32,8 @@ const Value& Field(const Struct& object, const std::string& name) {
   return found == object.fields().end() ? none : found->second;
 }
 
-// Throughput, mean, p50, p90, p99 of some stretches.
+// Throughput, mean, p50, p90, p99 and share of errors of some stretches; NaN
+// for latencies of none.
 struct Figures {
   double values[kFigures];
 };
@@ -58,8 +59,12 @@ class Resampled {
     std::fill(counts_.begin(), counts_.end(), 0);
     int64_t ok = 0;
     int64_t count = 0;
+    int64_t planned = 0;
+    int64_t errors = 0;
     for (size_t row : rows) {
       ok += run_.rows[row].ok;
+      planned += run_.rows[row].planned;
+      errors += run_.rows[row].errors;
       for (const auto& [slot, of_slot] : filled_[row]) {
         counts_[slot] += of_slot;
         count += of_slot;
@@ -71,6 +76,9 @@ class Resampled {
     for (double share : {0.5, 0.9, 0.99}) {
       figures.values[figure++] = Quantile(share, count);
     }
+    figures.values[figure] =
+        planned > 0 ? static_cast<double>(errors) / static_cast<double>(planned)
+                    : 0;
     return figures;
   }
 
@@ -88,10 +96,11 @@ class Resampled {
                (SecondsOf(slot) + SecondsOf(slot + 1)) / 2;
       }
     }
-    return count > 0 ? sum / static_cast<double>(count) : 0;
+    return count > 0 ? sum / static_cast<double>(count) : NAN;
   }
 
   double Quantile(double share, int64_t count) const {
+    if (count == 0) return NAN;
     int64_t seen = 0;
     for (size_t slot = 0; slot < counts_.size(); ++slot) {
       seen += counts_[slot];
@@ -145,6 +154,8 @@ absl::StatusOr<ComparedRun> ParseRun(absl::string_view json) {
   }
   run.work = absl::StrJoin(work, "; ");
   run.valid = Field(file, "valid").bool_value();
+  run.answers_per_second = Field(file, "answers_per_second").number_value();
+  run.error_share = Field(file, "error_share").number_value();
   const Struct& timeline = Field(file, "timeline").struct_value();
   run.row_seconds = Field(timeline, "row_seconds").number_value();
   for (const Value& value : Field(timeline, "rows").list_value().values()) {
@@ -156,6 +167,11 @@ absl::StatusOr<ComparedRun> ParseRun(absl::string_view json) {
     run.rows.push_back({static_cast<int64_t>(Field(row, "ok").number_value()),
                         *Histogram::Create({.digits = 2})});
     run.rows.back().latency_ns.Merge(*latency);
+    const auto number = [&](const char* name) {
+      return static_cast<int64_t>(Field(row, name).number_value());
+    };
+    run.rows.back().planned = number("planned");
+    run.rows.back().errors = number("failed") + number("dropped");
   }
   // The last stretch is rarely a whole one, and may hold only the ends of
   // calls.
@@ -170,29 +186,40 @@ std::vector<ComparedFigure> Compare(const ComparedRun& a, const ComparedRun& b,
                                     uint64_t seed) {
   Resampled resampled_a(a);
   Resampled resampled_b(b);
-  const Figures of_a = resampled_a.Of(All(a.rows.size()));
-  const Figures of_b = resampled_b.Of(All(b.rows.size()));
+  const auto whole = [](const ComparedRun& run, Resampled& resampled) {
+    Figures figures = resampled.Of(All(run.rows.size()));
+    figures.values[0] = run.answers_per_second;
+    figures.values[kFigures - 1] = run.error_share;
+    return figures;
+  };
+  const Figures of_a = whole(a, resampled_a);
+  const Figures of_b = whole(b, resampled_b);
   Random random(seed);
   std::vector<double> ratios[kFigures];
   for (int i = 0; i < kResamples; ++i) {
     const Figures again_a = resampled_a.Of(Resample(a.rows.size(), random));
     const Figures again_b = resampled_b.Of(Resample(b.rows.size(), random));
     for (int f = 0; f < kFigures; ++f) {
-      ratios[f].push_back(again_b.values[f] /
-                          std::max(again_a.values[f], 1e-300));
+      const double from = again_a.values[f];
+      const double to = again_b.values[f];
+      if (std::isnan(from) || std::isnan(to)) continue;
+      ratios[f].push_back(ComparedFigure::Ratio(from, to));
     }
   }
-  const char* const names[kFigures] = {"answers/s", "mean", "p50", "p90",
-                                       "p99"};
+  const char* const names[kFigures] = {"answers/s", "mean", "p50",
+                                       "p90",       "p99",  "errors"};
   std::vector<ComparedFigure> figures;
   for (int f = 0; f < kFigures; ++f) {
-    std::sort(ratios[f].begin(), ratios[f].end());
+    std::vector<double>& of_f = ratios[f];
+    std::sort(of_f.begin(), of_f.end());
+    const size_t n = of_f.size();
     figures.push_back({.name = names[f],
                        .a = of_a.values[f],
                        .b = of_b.values[f],
-                       .low = ratios[f][kResamples * 25 / 1000],
-                       .high = ratios[f][kResamples * 975 / 1000],
-                       .more_is_better = f == 0});
+                       .low = n > 0 ? of_f[n * 25 / 1000] : 0,
+                       .high = n > 0 ? of_f[n * 975 / 1000] : HUGE_VAL,
+                       .more_is_better = f == 0,
+                       .is_share = f == kFigures - 1});
   }
   return figures;
 }

@@ -67,6 +67,51 @@ TEST(Compare, FindsADifference) {
   EXPECT_NEAR(Find(figures, "answers/s").ratio(), 1, 0.02);
 }
 
+// Every third of them fails, and for 20 of 40 seconds there is no answer at
+// all.
+ComparedRun Failing(int64_t answers_until_ns) {
+  LoadReport report;
+  int number = 0;
+  report.result = Simulate(
+      {.arrivals = EvenArrivals(50, 40), .slots = 1000, .row_ns = kSecond},
+      [&](const Attempt&, int64_t started) {
+        AttemptEnd end{.ended_ns = started + 10 * kMs};
+        if (number++ % 3 == 0 || started >= answers_until_ns) {
+          end.status = absl::InternalError("no");
+        }
+        return end;
+      });
+  const auto run = ParseRun(ReportJson(report));
+  EXPECT_TRUE(run.ok()) << run.status();
+  EXPECT_EQ(run->answers_per_second, report.result.Throughput());
+  EXPECT_EQ(run->error_share, report.result.ErrorShare());
+  return *run;
+}
+
+TEST(Compare, ShowsTheReportsOwnThroughputAndErrors) {
+  const ComparedRun good = Exponential(10, 1);
+  const ComparedRun bad = Failing(40 * kSecond);
+  const auto figures = Compare(good, bad);
+  EXPECT_EQ(Find(figures, "answers/s").b, bad.answers_per_second);
+  const ComparedFigure& errors = Find(figures, "errors");
+  EXPECT_EQ(errors.a, 0);
+  EXPECT_NEAR(errors.b, 1.0 / 3, 1e-3);
+  EXPECT_TRUE(errors.Above(1));
+  EXPECT_EQ(Find(Compare(good, good), "errors").ratio(), 1);
+}
+
+// One second of 40 has answers: a third of the resamples have none.
+TEST(Compare, ResamplesWithoutAnswersMakeNoWildIntervals) {
+  const ComparedRun rare = Failing(kSecond);
+  for (const ComparedFigure& figure : Compare(rare, rare)) {
+    for (double bound : {figure.low, figure.high}) {
+      EXPECT_TRUE(std::isinf(bound) || (bound >= 0 && bound < 1e3))
+          << figure.name << " " << bound;
+    }
+  }
+  EXPECT_TRUE(std::isinf(Find(Compare(rare, rare), "answers/s").high));
+}
+
 // 95 % of 60 are 57 +- 1.7; the bootstrap of 40 stretches is a little narrow,
 // and five deviations leave room for it.
 TEST(Compare, IntervalsHoldTheTruthAboutAsOftenAsTheySay) {
