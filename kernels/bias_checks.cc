@@ -149,11 +149,20 @@ absl::Status TermCheck::operator()(const GrapeAdditiveTerm& term) const {
       CheckAllFinite(at + ".key_direction", term.key_direction));
 }
 
+// Beyond any lag; in ticks and subtracted from another one it is still a
+// double.
+constexpr double kFarthestKnot = 1e280;
+
+absl::Status CheckKnot(absl::string_view path, double lag) {
+  if (std::fabs(lag) <= kFarthestKnot) return absl::OkStatus();
+  return Refuse(path, lag, absl::StrCat("finite, within +-", kFarthestKnot));
+}
+
 absl::Status TermCheck::operator()(const LagTableTerm& term) const {
   const std::string at = path + ".lag_table";
   absl::Status status =
       First(CheckNotEmpty(at + ".lags", term.lags.size(), "at least one knot"),
-            CheckAllFinite(at + ".lags", term.lags));
+            CheckEach(at + ".lags", term.lags, CheckKnot));
   if (!status.ok()) return status;
   for (size_t i = 1; i < term.lags.size(); ++i) {
     if (term.lags[i] > term.lags[i - 1]) continue;

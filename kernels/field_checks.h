@@ -21,6 +21,12 @@ inline absl::Status Refuse(absl::string_view path, const absl::AlphaNum& got,
       absl::StrCat(path, ": ", got, ", expected ", expected));
 }
 
+// "field: why".
+inline absl::Status RefuseField(absl::string_view field,
+                                absl::string_view why) {
+  return absl::InvalidArgumentError(absl::StrCat(field, ": ", why));
+}
+
 // The first of the statuses that is not ok.
 template <typename... Statuses>
 absl::Status FirstRefusal(absl::Status first, Statuses... rest) {

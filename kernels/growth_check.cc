@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/field_checks.h"
 
 namespace attnd {
 namespace {
@@ -18,11 +19,16 @@ struct Farthest {
 Farthest FindFarthest(const ItemGeometry& item) {
   Farthest farthest;
   for (int64_t i = 0; i < item.query_rows; ++i) {
-    if (item.begin[i] >= item.end[i]) continue;
-    for (const int64_t j : {int64_t{item.begin[i]}, int64_t{item.end[i]} - 1}) {
+    // Keys are in order; some of them may be hidden.
+    int64_t first = item.begin[i], last = int64_t{item.end[i]} - 1;
+    while (first <= last && !item.Sees(i, first)) ++first;
+    while (first <= last && !item.Sees(i, last)) --last;
+    if (first > last) continue;
+    for (const int64_t j : {first, last}) {
       const double lag = std::fabs(item.Lag(i, j));
-      if (lag > farthest.lag)
+      if (lag > farthest.lag) {
         farthest = {item.QueryRow(i), item.KeyRow(j), lag};
+      }
     }
   }
   return farthest;
@@ -58,12 +64,14 @@ absl::Status CheckGrowth(const Encoder& encoder, int64_t kv_heads,
                         units) <= std::log(kMostGrowth)) {
           continue;
         }
-        return absl::InvalidArgumentError(absl::StrCat(
-            "encoding: grows with the lag beyond what floats hold: in item ",
-            number, " query row ", farthest->query, " and key row ",
-            farthest->key, " are ", units, " units apart, and a Jordan block ",
-            "of kv head ", h, " takes that to the power of ", group.order - 1,
-            "; configure a longer time_unit, or a tau"));
+        return RefuseField(
+            "encoding",
+            absl::StrCat("grows with the lag beyond what floats hold: in item ",
+                         number, " query row ", farthest->query,
+                         " and key row ", farthest->key, " are ", units,
+                         " units apart, and a Jordan block ", "of kv head ", h,
+                         " takes that to the power of ", group.order - 1,
+                         "; configure a longer time_unit, or a tau"));
       }
     }
   }

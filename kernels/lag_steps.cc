@@ -76,7 +76,6 @@ class LineTerm : public LagTerm {
   std::vector<LagKnot> knots_;  // per segment
   std::vector<LagLine> lines_;  // [heads, segments]
   std::vector<double> ends_;    // [heads, segments], value at a segment's end
-  std::vector<float> peaks_;    // [heads, segments], value of its first knot
 };
 
 // The knots of a table on the signed lag.
@@ -100,60 +99,25 @@ Knots SignedKnots(const LagTableTerm& term, int head) {
   return knots;
 }
 
-// Knots beyond this many ticks stand there instead, with the value that the
-// line between the true ones has: twice as much and its inverse are doubles of
-// full precision.
-constexpr long double kFarthestKnot = 2e307L;
-
-// Where a segment between two knots is cut, and the shares of the way between
-// the true ones that are left.
-struct Cut {
-  long double start = 0, end = 0;
-  long double start_share = 0, end_share = 1;
-};
-
-Cut CutSegment(long double start, long double end) {
-  Cut cut{.start = std::clamp(start, -kFarthestKnot, kFarthestKnot),
-          .end = std::clamp(end, -kFarthestKnot, kFarthestKnot)};
-  if (cut.start >= cut.end) return {.start = cut.start, .end = cut.start};
-  if (cut.start != start) cut.start_share = (cut.start - start) / (end - start);
-  if (cut.end != end) cut.end_share = (cut.end - start) / (end - start);
-  return cut;
-}
-
 LineTerm::LineTerm(const LagTableTerm& term, int query_heads,
                    const TickRatio& ratio) {
   const double ticks_per_unit =
       static_cast<double>(ratio.unit_ns) / static_cast<double>(ratio.tick_ns);
   const std::vector<double> lags = SignedKnots(term, 0).lags;
   const size_t n = lags.size();
-  const auto in_ticks = [&](size_t k) {
-    return static_cast<long double>(lags[k]) * ticks_per_unit;
-  };
   knots_.push_back({});
-  std::vector<Cut> cuts = {{}};
   for (size_t k = 0; k < n; ++k) {
     AppendBorder(lags[k], ratio.unit_ns, ratio.tick_ns, &borders_);
-    const Cut cut =
-        k + 1 < n ? CutSegment(in_ticks(k), in_ticks(k + 1)) : Cut{};
-    const auto width = static_cast<double>(cut.end - cut.start);
-    knots_.push_back({.anchor = static_cast<double>(cut.start),
-                      .inverse_width = width == 0 ? 0 : 1 / width});
-    cuts.push_back(cut);
+    const double width = k + 1 < n ? lags[k + 1] - lags[k] : 0;
+    knots_.push_back(
+        {.anchor = lags[k] * ticks_per_unit,
+         .inverse_width = width == 0 ? 0 : 1 / (width * ticks_per_unit)});
   }
   for (int head = 0; head < query_heads; ++head) {
     const std::vector<double> values = SignedKnots(term, head).values;
     for (size_t s = 0; s <= n; ++s) {
-      const double first = values[s == 0 ? 0 : s - 1];
-      const double last = values[std::min(s, n - 1)];
-      const auto at = [&](long double share) {
-        return share == 0 ? first
-               : share == 1
-                   ? last
-                   : static_cast<double>(first + (last - first) * share);
-      };
-      const double start = at(cuts[s].start_share), end = at(cuts[s].end_share);
-      peaks_.push_back(static_cast<float>(first));
+      const double start = values[s == 0 ? 0 : s - 1];
+      const double end = values[std::min(s, n - 1)];
       lines_.push_back({.value = static_cast<float>(start),
                         .rise = static_cast<float>(end - start)});
       ends_.push_back(end);
@@ -181,7 +145,7 @@ double LineTerm::Supremum(int head, double low, double high) const {
   const LagPoint to{.exact = false, .real = high};
   double most = std::max(Exact(head, from), Exact(head, to));
   for (int s = borders_.Segment(from) + 1; s <= borders_.Segment(to); ++s) {
-    most = std::max(most, double{peaks_[head * knots_.size() + s]});
+    most = std::max(most, double{Lines(head)[s].value});
   }
   return most;
 }

@@ -60,6 +60,22 @@ int64_t PartBytes(const LagPart& part) {
                               sizeof(double) * part.row_factor.capacity());
 }
 
+// Column of the first key that is later than row r, or as late.
+template <bool kLater>
+int64_t FirstColumn(const LagRectangle& tile, int64_t r) {
+  const auto find = [](const auto& times, auto query) {
+    const auto at = kLater
+                        ? std::upper_bound(times.begin(), times.end(), query)
+                        : std::lower_bound(times.begin(), times.end(), query);
+    return at - times.begin();
+  };
+  const ItemGeometry& item = *tile.item;
+  const int64_t i = tile.first + r;
+  return (item.exact ? find(item.key_ticks, item.query_ticks[i])
+                     : find(item.key_real, item.query_real[i])) -
+         tile.key;
+}
+
 }  // namespace
 
 LagPoint PointOf(const ItemGeometry& item, int64_t i, int64_t j) {
@@ -75,30 +91,22 @@ LagPoint PointOf(const ItemGeometry& item, int64_t i, int64_t j) {
 }
 
 int64_t LagRectangle::FirstFuture(int64_t r) const {
-  const auto count = [](const auto& times, auto query) {
-    return std::upper_bound(times.begin(), times.end(), query) - times.begin();
-  };
-  return (item->exact ? count(item->key_ticks, item->query_ticks[first + r])
-                      : count(item->key_real, item->query_real[first + r])) -
-         key;
+  return FirstColumn<true>(*this, r);
 }
 
 bool LagRectangle::LagsWithin(double least, double most) const {
-  const auto within = [&](double lag) {
-    return lag == 0 || (std::fabs(lag) >= least && std::fabs(lag) <= most);
-  };
   for (int64_t r = 0; r < rows; ++r) {
-    const int64_t i = first + r, begin = Begin(r), end = End(r);
-    if (begin == end) continue;
-    // Keys are in order: of whole ticks the ends are the largest, and none but
-    // 0 is less than 1.
-    const int64_t step =
-        item->exact ? std::max<int64_t>(1, end - begin - 1) : 1;
-    for (int64_t c = begin; c < end; c += step) {
-      if (!within(PointOf(*item, i, key + c).Lag())) return false;
+    const int64_t begin = Begin(r), end = End(r);
+    // Keys are in order: the ends are farthest, those beside the ones of the
+    // row's own time nearest.
+    for (const int64_t c :
+         {begin, end - 1, FirstColumn<false>(*this, r) - 1, FirstFuture(r)}) {
+      if (c < begin || c >= end) continue;
+      const double size = std::fabs(item->Lag(first + r, key + c));
+      if (size != 0 && !(size >= least && size <= most)) return false;
     }
   }
-  return !item->exact || least <= 1;
+  return true;
 }
 
 const std::vector<LagPart>& LagCache::Find(

@@ -6,9 +6,11 @@
 #include "kernels/chains.h"
 #include "kernels/decayed_queries.h"
 #include "kernels/gemm.h"
+#include "kernels/item_checks.h"
 #include "kernels/key_pack.h"
 #include "kernels/problem_checks.h"
 #include "kernels/small_product.h"
+#include "kernels/softmax.h"
 
 namespace attnd {
 namespace {
@@ -296,8 +298,9 @@ int64_t Plan::workspace_bytes() const {
   }
   // A candidate of top_k is a logit and a row.
   const int64_t candidates = 2 * std::min(problem_.outputs.top_k, keys);
-  const int64_t tile =
-      kMaxTileRows * (kMaxTileKeys + 2 * dims + 64 + candidates);
+  // Two rows of sums, for the entropy, and what is small beside them.
+  const int64_t tile = kMaxTileRows * (kMaxTileKeys + 2 * dims + 2 * kSumLanes +
+                                       32 + candidates);
   const int64_t halves = bf16_ ? HalfElements(problem_, keys) : 0;
   return static_cast<int64_t>(sizeof(uint16_t)) * halves +
          static_cast<int64_t>(sizeof(float)) *

@@ -6,18 +6,10 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
-#include "kernels/absolute_rows.h"
-#include "kernels/bias.h"
-#include "kernels/cumulative_bias.h"
-#include "kernels/free_places.h"
-#include "kernels/growth_check.h"
+#include "kernels/field_checks.h"
 
 namespace attnd {
 namespace {
-
-absl::Status Bad(absl::string_view field, absl::string_view why) {
-  return absl::InvalidArgumentError(absl::StrCat(field, ": ", why));
-}
 
 std::string Text(const Shape4& s) {
   return absl::StrCat("[", s.batch, ",", s.heads, ",", s.rows, ",", s.cols,
@@ -26,34 +18,39 @@ std::string Text(const Shape4& s) {
 
 absl::Status CheckShapes(const AttentionProblem& p) {
   const Shape4 &q = p.query.shape(), &k = p.key.shape(), &v = p.value.shape();
-  if (q.heads < 1) return Bad("query.shape", "heads: 0, expected >= 1");
-  if (q.cols < 1) return Bad("query.shape", "head dimension: 0, expected >= 1");
-  if (k.heads < 1) return Bad("key.shape", "heads: 0, expected >= 1");
+  if (q.heads < 1) return RefuseField("query.shape", "heads: 0, expected >= 1");
+  if (q.cols < 1)
+    return RefuseField("query.shape", "head dimension: 0, expected >= 1");
+  if (k.heads < 1) return RefuseField("key.shape", "heads: 0, expected >= 1");
   if (k.batch != q.batch || k.cols != q.cols) {
-    return Bad("key.shape",
-               absl::StrCat(Text(k), ", expected [", q.batch, ",Hkv,Lk,",
-                            q.cols, "] beside query ", Text(q)));
+    return RefuseField(
+        "key.shape", absl::StrCat(Text(k), ", expected [", q.batch, ",Hkv,Lk,",
+                                  q.cols, "] beside query ", Text(q)));
   }
   if (q.heads % k.heads != 0) {
-    return Bad("key.shape",
-               absl::StrCat("heads: ", k.heads,
-                            ", expected a divisor of the query's ", q.heads));
+    return RefuseField(
+        "key.shape",
+        absl::StrCat("heads: ", k.heads, ", expected a divisor of the query's ",
+                     q.heads));
   }
   if (v.batch != k.batch || v.heads != k.heads || v.rows != k.rows) {
-    return Bad("value.shape",
-               absl::StrCat(Text(v), ", expected [", k.batch, ",", k.heads, ",",
-                            k.rows, ",Dv] beside key ", Text(k)));
+    return RefuseField(
+        "value.shape",
+        absl::StrCat(Text(v), ", expected [", k.batch, ",", k.heads, ",",
+                     k.rows, ",Dv] beside key ", Text(k)));
   }
   constexpr int64_t kMaxRows = std::numeric_limits<int32_t>::max() - 64;
-  if (q.rows > kMaxRows) return Bad("query.shape", "more than 2^31 rows");
-  if (k.rows > kMaxRows) return Bad("key.shape", "more than 2^31 rows");
+  if (q.rows > kMaxRows)
+    return RefuseField("query.shape", "more than 2^31 rows");
+  if (k.rows > kMaxRows) return RefuseField("key.shape", "more than 2^31 rows");
   return absl::OkStatus();
 }
 
 absl::Status CheckTimes(const AttentionProblem& p) {
   if (p.query_time.kind() != p.key_time.kind()) {
-    return Bad("query_time, key_time",
-               "differ in kind; send both axes in one representation, or none");
+    return RefuseField(
+        "query_time, key_time",
+        "differ in kind; send both axes in one representation, or none");
   }
   if (p.query_time.kind() == TimeAxis::Kind::kPositions) {
     return absl::OkStatus();
@@ -64,9 +61,9 @@ absl::Status CheckTimes(const AttentionProblem& p) {
     const bool fits =
         axis.rows() == rows && (!axis.per_item() || axis.batch() == batch);
     if (fits) return absl::OkStatus();
-    return Bad(field, absl::StrCat("[", axis.batch(), ",", axis.rows(),
-                                   "], expected [", rows, "] or [", batch, ",",
-                                   rows, "]"));
+    return RefuseField(field, absl::StrCat("[", axis.batch(), ",", axis.rows(),
+                                           "], expected [", rows, "] or [",
+                                           batch, ",", rows, "]"));
   };
   absl::Status status = check(p.query_time, p.query.shape().rows, "query_time");
   if (!status.ok()) return status;
@@ -81,20 +78,22 @@ absl::Status CheckClock(const TensorRef& clock, absl::string_view field,
       s.cols >= channels && clock.layout() == Layout::kBHLD) {
     return absl::OkStatus();
   }
-  return Bad(field, absl::StrCat(Text(s), ", the encoding expects [", k.batch,
-                                 ",", k.heads, ",", rows, ",", channels, "]"));
+  return RefuseField(
+      field, absl::StrCat(Text(s), ", the encoding expects [", k.batch, ",",
+                          k.heads, ",", rows, ",", channels, "]"));
 }
 
 template <typename T>
 absl::Status CheckWindow(const std::optional<T>& bound,
                          absl::string_view field) {
   if (!bound || *bound >= 0) return absl::OkStatus();
-  return Bad(field, absl::StrCat(*bound, ", expected >= 0"));
+  return RefuseField(field, absl::StrCat(*bound, ", expected >= 0"));
 }
 
 absl::Status CheckSize(size_t size, size_t expected, absl::string_view field) {
   if (size == 0 || size == expected) return absl::OkStatus();
-  return Bad(field, absl::StrCat(size, " entries, expected ", expected));
+  return RefuseField(field,
+                     absl::StrCat(size, " entries, expected ", expected));
 }
 
 // Offsets of packed items: first 0, last the row count; that they do not fall
@@ -104,22 +103,24 @@ absl::Status CheckOffsets(absl::Span<const int64_t> offsets, int64_t rows,
   if (offsets.size() >= 2 && offsets.front() == 0 && offsets.back() == rows) {
     return absl::OkStatus();
   }
-  return Bad(field, absl::StrCat("expected offsets from 0 to ", rows));
+  return RefuseField(field, absl::StrCat("expected offsets from 0 to ", rows));
 }
 
 absl::Status CheckRagged(const AttentionProblem& p) {
   const MaskSpec& m = p.mask;
   if (m.query_offsets.empty() && m.key_offsets.empty()) return absl::OkStatus();
   if (m.query_offsets.size() != m.key_offsets.size()) {
-    return Bad("mask.key_offsets",
-               absl::StrCat(m.key_offsets.size(), " entries beside ",
-                            m.query_offsets.size(), " query_offsets"));
+    return RefuseField("mask.key_offsets",
+                       absl::StrCat(m.key_offsets.size(), " entries beside ",
+                                    m.query_offsets.size(), " query_offsets"));
   }
   if (p.query.shape().batch != 1) {
-    return Bad("mask.query_offsets", "packed items need tensors of B = 1");
+    return RefuseField("mask.query_offsets",
+                       "packed items need tensors of B = 1");
   }
   if (!m.query_lengths.empty() || !m.key_lengths.empty()) {
-    return Bad("mask.query_offsets", "offsets and lengths exclude each other");
+    return RefuseField("mask.query_offsets",
+                       "offsets and lengths exclude each other");
   }
   absl::Status status =
       CheckOffsets(m.query_offsets, p.query.shape().rows, "mask.query_offsets");
@@ -136,8 +137,8 @@ absl::Status CheckRanges(const AttentionProblem& p) {
              : range.begin_ticks <= range.end_ticks) {
       continue;
     }
-    return Bad(absl::StrCat("mask.key_ranges[", r, "]"),
-               "expected begin <= end");
+    return RefuseField(absl::StrCat("mask.key_ranges[", r, "]"),
+                       "expected begin <= end");
   }
   return absl::OkStatus();
 }
@@ -169,7 +170,7 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
   if (sizes.head_dim != p.query.shape().cols ||
       sizes.query_heads != p.query.shape().heads ||
       sizes.kv_heads != p.key.shape().heads) {
-    return Bad(
+    return RefuseField(
         "encoding",
         absl::StrCat("compiled for head dimension ", sizes.head_dim, ", ",
                      sizes.query_heads, " query heads and ", sizes.kv_heads,
@@ -177,20 +178,20 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
   }
   for (const auto* axis : {&p.query_time, &p.key_time}) {
     if (axis->coordinates() >= encoder->coordinates()) continue;
-    return Bad(axis == &p.query_time ? "query_time.coordinates"
-                                     : "key_time.coordinates",
-               absl::StrCat(axis->coordinates(), ", the encoding uses ",
-                            encoder->coordinates()));
+    return RefuseField(axis == &p.query_time ? "query_time.coordinates"
+                                             : "key_time.coordinates",
+                       absl::StrCat(axis->coordinates(), ", the encoding uses ",
+                                    encoder->coordinates()));
   }
   if (encoder->gate_weights().any()) {
     const Shape4 expected{p.query.shape().batch, p.query.shape().heads,
                           p.key.shape().rows, 1};
     if (!(p.gates.shape() == expected)) {
       const Shape4& got = p.gates.shape();
-      return Bad("gates",
-                 absl::StrCat(got == Shape4{} ? "missing" : Text(got),
-                              ", the encoding expects [", expected.batch, ",",
-                              expected.heads, ",", expected.rows, "]"));
+      return RefuseField(
+          "gates", absl::StrCat(got == Shape4{} ? "missing" : Text(got),
+                                ", the encoding expects [", expected.batch, ",",
+                                expected.heads, ",", expected.rows, "]"));
     }
   }
   if (!encoder->uses_clock()) return absl::OkStatus();
@@ -205,9 +206,9 @@ absl::Status CheckEncoder(const AttentionProblem& p, const Encoder* encoder) {
 absl::Status CheckEncoders(const AttentionProblem& p) {
   if (p.item_encoders.empty()) return CheckEncoder(p, p.encoder.get());
   if (static_cast<int64_t>(p.item_encoders.size()) != ItemCount(p)) {
-    return Bad("encoding",
-               absl::StrCat(p.item_encoders.size(), " encoders for ",
-                            ItemCount(p), " items"));
+    return RefuseField("encoding",
+                       absl::StrCat(p.item_encoders.size(), " encoders for ",
+                                    ItemCount(p), " items"));
   }
   for (const auto& encoder : p.item_encoders) {
     absl::Status status = CheckEncoder(p, encoder.get());
@@ -222,26 +223,28 @@ absl::Status CheckSinks(const AttentionProblem& p) {
   if (!status.ok()) return status;
   for (size_t h = 0; h < p.sinks.size(); ++h) {
     if (p.sinks[h] < std::numeric_limits<float>::infinity()) continue;
-    return Bad(absl::StrCat("mask.sinks[", h, "]"),
-               absl::StrCat(p.sinks[h], ", expected finite or -inf"));
+    return RefuseField(absl::StrCat("mask.sinks[", h, "]"),
+                       absl::StrCat(p.sinks[h], ", expected finite or -inf"));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckSettings(const AttentionProblem& p) {
   if (!std::isfinite(p.scale)) {
-    return Bad("scale", absl::StrCat(p.scale, ", expected finite"));
+    return RefuseField("scale", absl::StrCat(p.scale, ", expected finite"));
   }
   if (p.softcap && !(std::isfinite(*p.softcap) && *p.softcap > 0)) {
-    return Bad("softcap",
-               absl::StrCat(*p.softcap, ", expected finite and > 0"));
+    return RefuseField("softcap",
+                       absl::StrCat(*p.softcap, ", expected finite and > 0"));
   }
   if (!(p.prune_tolerance >= 0 && p.prune_tolerance < 1)) {
-    return Bad("prune_tolerance",
-               absl::StrCat(p.prune_tolerance, ", expected 0 <= p < 1"));
+    return RefuseField(
+        "prune_tolerance",
+        absl::StrCat(p.prune_tolerance, ", expected 0 <= p < 1"));
   }
   if (p.outputs.top_k < 0) {
-    return Bad("top_k", absl::StrCat(p.outputs.top_k, ", expected >= 0"));
+    return RefuseField("top_k",
+                       absl::StrCat(p.outputs.top_k, ", expected >= 0"));
   }
   const Shape4& v = p.value.shape();
   return CheckSize(p.value_mask.size(),
@@ -249,12 +252,8 @@ absl::Status CheckSettings(const AttentionProblem& p) {
                    "mask.value_channel_mask");
 }
 
-bool HasBias(const AttentionProblem& p) {
-  return !(p.bias.shape() == Shape4{});
-}
-
 absl::Status CheckBiasShape(const AttentionProblem& p) {
-  if (!HasBias(p)) return absl::OkStatus();
+  if (p.bias.shape() == Shape4{}) return absl::OkStatus();
   const Shape4 &b = p.bias.shape(), &q = p.query.shape();
   const auto fits = [](int64_t extent, int64_t full) {
     return extent == 1 || extent == full;
@@ -263,156 +262,10 @@ absl::Status CheckBiasShape(const AttentionProblem& p) {
       fits(b.rows, q.rows) && fits(b.cols, p.key.shape().rows)) {
     return absl::OkStatus();
   }
-  return Bad(
+  return RefuseField(
       "bias.shape",
       absl::StrCat(Text(b), ", expected each extent 1 or that of [", q.batch,
                    ",", q.heads, ",", q.rows, ",", p.key.shape().rows, "]"));
-}
-
-std::string TimeText(const ItemGeometry& item, int64_t i, int64_t j) {
-  return absl::StrCat("query row ", item.QueryRow(i), " and key row ",
-                      item.KeyRow(j), " have lag ", item.Lag(i, j));
-}
-
-// Negative visible lags under an encoding that has none.
-absl::Status CheckOneSided(const ItemGeometry& item, int64_t number) {
-  int64_t bad = 0;
-  std::string first;
-  for (int64_t i = 0; i < item.query_rows; ++i) {
-    // The latest visible key, and from it on down to the first in the future.
-    int64_t j = item.end[i] - 1, offender = -1;
-    for (; j >= item.begin[i] && item.Lag(i, j) < 0; --j) {
-      if (!item.Sees(i, j)) continue;
-      offender = j;
-      if (bad > 0) break;
-    }
-    if (offender < 0) continue;
-    if (bad++ == 0) first = TimeText(item, i, offender);
-  }
-  if (bad == 0) return absl::OkStatus();
-  return Bad("encoding",
-             absl::StrCat("is defined for lag >= 0 only, but in item ", number,
-                          " ", first, " (", bad,
-                          " such queries); set mask.causal to CAUSALITY_TIME "
-                          "or two_sided to TWO_SIDED_RULE_ABSOLUTE_LAG"));
-}
-
-absl::Status CheckBiasValues(const AttentionProblem& p,
-                             const ItemGeometry& item, int64_t batch) {
-  for (int64_t h = 0; h < p.query.shape().heads; ++h) {
-    for (int64_t i = 0; i < item.query_rows; ++i) {
-      for (int64_t j = item.begin[i]; j < item.end[i]; ++j) {
-        const float value =
-            BiasElement(p.bias, batch, h, item.QueryRow(i), item.KeyRow(j));
-        if (value < std::numeric_limits<float>::infinity() ||
-            !item.Sees(i, j)) {
-          continue;
-        }
-        return Bad("bias", absl::StrCat("element [", batch, ",", h, ",",
-                                        item.QueryRow(i), ",", item.KeyRow(j),
-                                        "]: ", value,
-                                        ", expected finite or -inf where the "
-                                        "pair is visible"));
-      }
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Values of one clock channel along the item's order: finite, and where decays
-// follow it, never running backwards nor from a query to a key it sees.
-absl::Status CheckClockOrder(const AttentionProblem& p, const Encoder& encoder,
-                             const Drive& drive, bool decays,
-                             const ItemGeometry& item, int64_t batch,
-                             int64_t head) {
-  const auto value = [&](const TensorRef& clock, int64_t row) {
-    std::vector<float> values(clock.shape().cols);
-    clock.LoadRow(batch, head, row, values.data());
-    return values[drive.clock_channel];
-  };
-  const auto where = [&](int64_t row) {
-    return absl::StrCat("element [", batch, ",", head, ",", row, ",",
-                        drive.clock_channel, "]: ");
-  };
-  float last_key = -std::numeric_limits<float>::infinity();
-  std::vector<float> keys;
-  for (int64_t j = 0; j < item.key_rows; ++j) {
-    const float u = value(p.key_clock, item.KeyRow(j));
-    if (!std::isfinite(u)) {
-      return Bad("key_clock",
-                 absl::StrCat(where(item.KeyRow(j)), u, ", expected finite"));
-    }
-    if (decays && u < last_key) {
-      return Bad("key_clock",
-                 absl::StrCat(where(item.KeyRow(j)), u, " runs backwards from ",
-                              last_key,
-                              "; a decaying block needs a clock that never "
-                              "falls along time"));
-    }
-    keys.push_back(last_key = u);
-  }
-  float last_query = -std::numeric_limits<float>::infinity();
-  for (int64_t i = 0; i < item.query_rows; ++i) {
-    const float u = value(p.query_clock, item.QueryRow(i));
-    if (!std::isfinite(u)) {
-      return Bad("query_clock",
-                 absl::StrCat(where(item.QueryRow(i)), u, ", expected finite"));
-    }
-    if (!decays) continue;
-    if (u < last_query) {
-      return Bad("query_clock",
-                 absl::StrCat(where(item.QueryRow(i)), u,
-                              " runs backwards from ", last_query,
-                              "; a decaying block needs a clock that never "
-                              "falls along time"));
-    }
-    last_query = u;
-    if (encoder.absolute_lag()) continue;
-    for (int64_t j = item.end[i]; j-- > item.begin[i] && keys[j] > u;) {
-      if (!item.Sees(i, j)) continue;
-      return Bad(
-          "query_clock",
-          absl::StrCat(where(item.QueryRow(i)), u,
-                       " lies before the clock of a visible key, ", keys[j]));
-    }
-  }
-  return absl::OkStatus();
-}
-
-// Sources that decays of a head follow.
-bool Decays(const HeadEncoder& head, int source) {
-  for (size_t i = 0; i < head.rates().size(); ++i) {
-    if (head.chain_sources()[i] == source &&
-        (head.rates()[i] != 0 || head.couplings()[i] != 0)) {
-      return true;
-    }
-  }
-  for (const HeadEncoder::Small& small : head.smalls()) {
-    if (small.source == source) return true;
-  }
-  return false;
-}
-
-absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
-                         const ItemGeometry& item, int64_t batch) {
-  for (size_t s = 0; s < encoder.sources().size(); ++s) {
-    const Drive& drive = encoder.sources()[s];
-    for (int64_t h = 0; h < p.key.shape().heads; ++h) {
-      const bool decays = Decays(encoder.head(h), static_cast<int>(s));
-      if (drive.clock) {
-        absl::Status status =
-            CheckClockOrder(p, encoder, drive, decays, item, batch, h);
-        if (!status.ok()) return status;
-      } else if (drive.coordinate > 0 && decays && !encoder.absolute_lag()) {
-        return Bad(
-            "encoding",
-            absl::StrCat("a block decays along coordinate ", drive.coordinate,
-                         ", which causality does not order; set "
-                         "two_sided to TWO_SIDED_RULE_ABSOLUTE_LAG"));
-      }
-    }
-  }
-  return absl::OkStatus();
 }
 
 }  // namespace
@@ -423,34 +276,6 @@ absl::Status CheckProblem(const AttentionProblem& problem) {
     absl::Status status = check(problem);
     if (!status.ok()) return status;
   }
-  return absl::OkStatus();
-}
-
-absl::Status CheckItem(const Plan& plan, int64_t number) {
-  const AttentionProblem& problem = plan.problem();
-  const Encoder* encoder = plan.encoder(number);
-  const ItemGeometry& item = plan.item(number);
-  const int64_t batch = plan.batch(number);
-  if (encoder != nullptr) {
-    if (encoder->one_sided()) {
-      absl::Status status = CheckOneSided(item, number);
-      if (!status.ok()) return status;
-    }
-    absl::Status status =
-        CheckGrowth(*encoder, problem.key.shape().heads, item, number);
-    if (!status.ok()) return status;
-    status = CheckDrives(problem, *encoder, item, batch);
-    if (!status.ok()) return status;
-    status = CheckAbsoluteRows(problem, *encoder, item, number);
-    if (!status.ok()) return status;
-    status = CheckFreePlaces(problem, *encoder, item, number);
-    if (!status.ok()) return status;
-    if (encoder->gate_weights().any()) {
-      status = CheckGates(problem.gates, item, batch);
-      if (!status.ok()) return status;
-    }
-  }
-  if (HasBias(problem)) return CheckBiasValues(problem, item, batch);
   return absl::OkStatus();
 }
 

@@ -48,10 +48,14 @@ std::vector<double> BiasRow(const AttentionProblem& problem, int64_t b,
   return row;
 }
 
+bool HasAbsolute(const Encoder* encoder) {
+  return encoder != nullptr && !encoder->absolute().empty();
+}
+
 std::vector<double> WithAbsolute(std::vector<double> row,
                                  const Encoder* encoder, bool query, int head,
                                  const AbsoluteTime& time) {
-  if (encoder == nullptr || encoder->absolute().empty()) return row;
+  if (!HasAbsolute(encoder)) return row;
   std::vector<double> part(row.size());
   encoder->absolute().Exact(query, head, time, part.data());
   for (size_t c = 0; c < row.size(); ++c) row[c] += part[c];
@@ -77,6 +81,13 @@ double Temperature(const Encoder* encoder, const PairRules& rules, int64_t i) {
   return steps < 0 ? 1 : 1 + t.scale * std::log1p(steps);
 }
 
+AbsoluteTime QueryAsEvent(const AttentionProblem& problem,
+                          const PairRules& rules, int64_t i) {
+  AbsoluteTime place = QueryPlace(problem, rules.item(), i);
+  place.index = rules.QueryEvent(i);
+  return place;
+}
+
 AbsoluteTime KeyAsEvent(const AttentionProblem& problem, const PairRules& rules,
                         int64_t j) {
   AbsoluteTime place = KeyPlace(problem, rules.item(), j);
@@ -95,8 +106,9 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
   const PairBias biases(problem, encoder, rules);
   const size_t group = heads.size() / problem.key.shape().heads;
   const double temperature = Temperature(encoder, rules, i);
-  AbsoluteTime query_place = QueryPlace(problem, item, i);
-  query_place.index = rules.QueryEvent(i);
+  // To count the queries before one takes a look at all of them.
+  const AbsoluteTime query_place =
+      HasAbsolute(encoder) ? QueryAsEvent(problem, rules, i) : AbsoluteTime{};
   for (size_t g = 0; g < heads.size() / group; ++g) {
     PairGenerator generator(problem, encoder, b, static_cast<int64_t>(g),
                             &turns[g]);

@@ -214,20 +214,17 @@ void Metrics::Series::MakeServer(const MetricsInfo& info) {
                      "0 serving, 1 drain delay, 2 finishing what is left.");
   generation = &MakeGauge("attnd_config_generation",
                           "Number of the configuration in force.");
-  const auto reloads = [&](const char* result) {
-    return &MakeCounter("attnd_config_reloads_total",
-                        "Configurations read again, taken over or refused.",
-                        {{"result", result}});
+  const auto by_result = [&](const char* name, const char* help, Counter*& ok,
+                             Counter*& failed) {
+    ok = &MakeCounter(name, help, {{"result", "ok"}});
+    failed = &MakeCounter(name, help, {{"result", "error"}});
   };
-  reloads_ok = reloads("ok");
-  reloads_failed = reloads("error");
-  const auto tls_reloads = [&](const char* result) {
-    return &MakeCounter("attnd_tls_reloads_total",
-                        "Changed files of TLS, taken over or refused.",
-                        {{"result", result}});
-  };
-  tls_reloads_ok = tls_reloads("ok");
-  tls_reloads_failed = tls_reloads("error");
+  by_result("attnd_config_reloads_total",
+            "Configurations read again, taken over or refused.", reloads_ok,
+            reloads_failed);
+  by_result("attnd_tls_reloads_total",
+            "Changed files of TLS, taken over or refused.", tls_reloads_ok,
+            tls_reloads_failed);
   const auto checks = [&](const char* result) {
     return &MakeCounter(
         "attnd_shadow_checks_total",

@@ -147,7 +147,7 @@ ExitCode WriteResults(const InterpolateArguments& arguments,
 }
 
 ExitCode Run(const InterpolateArguments& arguments) {
-  const auto format = TimeFormatOf(arguments);
+  const auto format = TimeFormatOf(arguments.time_unit);
   if (!format.ok()) return FailedInput(format.status());
   const auto options = MakeEstimateOptions(arguments);
   if (!options.ok()) return FailedInput(options.status());

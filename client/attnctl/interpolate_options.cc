@@ -7,7 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/duration_text.h"
-#include "client/load/work_options.h"
+#include "client/whole_number.h"
 
 namespace attnd::client {
 namespace {
@@ -179,15 +179,6 @@ void AddInterpolateOptions(CLI::App* command, InterpolateArguments* arguments) {
   AddInputOptions(command, arguments);
   AddMethodOptions(command, arguments);
   AddOutputOptions(command, arguments);
-}
-
-absl::StatusOr<TimeFormat> TimeFormatOf(const InterpolateArguments& arguments) {
-  if (arguments.time_unit.empty()) return TimeFormat{};
-  const auto unit_ns = UnitNanoseconds(arguments.time_unit);
-  if (unit_ns) return TimeFormat{.epoch_unit_ns = *unit_ns};
-  return absl::InvalidArgumentError(
-      absl::StrCat("--time-unit ", arguments.time_unit,
-                   ", expected ns us ms s min h d or w"));
 }
 
 absl::StatusOr<int> TrendDegreeOf(const InterpolateArguments& arguments) {

@@ -41,7 +41,6 @@ struct InterpolateArguments {
 void AddInterpolateOptions(CLI::App* command, InterpolateArguments* arguments);
 
 // What they mean. InvalidArgument names the option.
-absl::StatusOr<TimeFormat> TimeFormatOf(const InterpolateArguments& arguments);
 absl::StatusOr<int> TrendDegreeOf(const InterpolateArguments& arguments);
 absl::StatusOr<EstimateOptions> MakeEstimateOptions(
     const InterpolateArguments& arguments);

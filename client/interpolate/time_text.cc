@@ -12,6 +12,7 @@
 #include "absl/time/civil_time.h"
 #include "absl/time/time.h"
 #include "client/decimal.h"
+#include "client/duration_text.h"
 
 namespace attnd::client {
 namespace {
@@ -155,6 +156,14 @@ std::string CountText(int64_t ns, int64_t unit_ns) {
 }
 
 }  // namespace
+
+absl::StatusOr<TimeFormat> TimeFormatOf(absl::string_view time_unit) {
+  if (time_unit.empty()) return TimeFormat{};
+  const auto unit_ns = UnitNanoseconds(time_unit);
+  if (unit_ns) return TimeFormat{.epoch_unit_ns = *unit_ns};
+  return absl::InvalidArgumentError(absl::StrCat(
+      "--time-unit ", time_unit, ", expected ns us ms s min h d or w"));
+}
 
 absl::StatusOr<int64_t> ParseTime(absl::string_view text,
                                   const TimeFormat& format) {

@@ -18,6 +18,10 @@ struct TimeFormat {
   int64_t epoch_unit_ns = 0;
 };
 
+// Of what --time-unit says: a unit of duration_text.h, or empty for ISO 8601.
+// InvalidArgument for another.
+absl::StatusOr<TimeFormat> TimeFormatOf(absl::string_view time_unit);
+
 // Nanoseconds since 1970-01-01T00:00:00Z.
 //
 // ISO 8601: YYYY-MM or YYYY-MM-DD (the first moment of it), or a date, 'T' or a

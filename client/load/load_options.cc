@@ -9,6 +9,7 @@
 #include "client/duration_text.h"
 #include "client/files.h"
 #include "client/random.h"
+#include "client/whole_number.h"
 
 namespace attnd::client {
 namespace {

@@ -11,6 +11,7 @@
 #include "absl/status/statusor.h"
 #include "client/load/conductor.h"
 #include "client/load/slo.h"
+#include "client/load/work_kinds.h"
 #include "client/load/work_options.h"
 
 namespace attnd::client {

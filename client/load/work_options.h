@@ -4,33 +4,14 @@
 
 #include <CLI/App.hpp>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
-#include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "client/load/workload.h"
 
 namespace attnd::client {
-
-// Refuses what a number of type T cannot hold; CLI11 takes the nearest.
-template <typename T>
-CLI::Validator WholeNumber() {
-  return CLI::Validator(
-      [](const std::string& text) {
-        T number;
-        return absl::SimpleAtoi(text, &number)
-                   ? std::string()
-                   : absl::StrCat("'", text, "': expected a whole number, ",
-                                  std::numeric_limits<T>::min(), " to ",
-                                  std::numeric_limits<T>::max());
-      },
-      "");
-}
 
 struct WorkArguments {
   int64_t batch = 1;
@@ -72,23 +53,7 @@ struct WorkArguments {
   std::vector<std::string> mix = {};
 };
 
-// Key of the metadata that names a tenant.
-inline constexpr char kTenantKey[] = "x-attnd-tenant";
-
 void AddWorkOptions(CLI::App* command, WorkArguments* arguments);
-
-// Requests of one kind, ready but for their serialization.
-struct WorkKind {
-  std::string name = {};
-  double weight = 1;
-  std::string tenant = {};
-  std::vector<v1::AttendRequest> requests = {};
-};
-
-// One for each --mix, or the one that the arguments describe. Reads the files.
-// InvalidArgument names the option.
-absl::StatusOr<std::vector<WorkKind>> MakeWorkKinds(
-    const WorkArguments& arguments);
 
 // "weight=3 name=long queries=1024 encoding=rope causal=time": any option of
 // the work without its dashes, separated by spaces or commas, over `base`.

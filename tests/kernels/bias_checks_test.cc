@@ -99,6 +99,8 @@ INSTANTIATE_TEST_SUITE_P(
                 "lag_table.lags[2]: 1, expected more than"},
         Refused{LagTableTerm{.lags = {0, kNaN}, .values = {0, 0}},
                 "lag_table.lags[1]: nan"},
+        Refused{LagTableTerm{.lags = {-1e308, 1e308}, .values = {0, 0}},
+                "lag_table.lags[0]: -1e+308, expected finite, within"},
         Refused{LagTableTerm{
                     .lags = {-1, 1}, .values = {0, 0}, .absolute_lag = true},
                 "lag_table.lags[0]: -1"},

@@ -407,37 +407,5 @@ TEST(LagCache, StaysWithinItsMemory) {
   EXPECT_LT(ScratchBytes(tile), kLagCacheBytes + (1 << 20));
 }
 
-// The difference of such knots is no double, nor are they in ticks.
-TEST(LagBias, KnotsAtTheEndsOfDoublesAreLines) {
-  const double far = 1e308, most = std::numeric_limits<double>::max();
-  const struct {
-    std::vector<double> lags;
-    std::vector<float> values;
-    double expected;  // at lags from 0 to 1e6 s
-  } tables[] = {
-      {{-far, far}, {1, 2}, 1.5},
-      {{-most, most}, {1, 2}, 1.5},
-      {{-most, -far, far, most}, {5, 1, 2, 5}, 1.5},
-      {{-1, far}, {1, 2}, 1},
-      {{-far, 1e7}, {1, 2}, 2},
-      {{-far, 3 * (far / 4)}, {0, 7}, 4},
-  };
-  for (const auto& table : tables) {
-    for (const TickRatio& ratio : {kNsToSeconds, kSeconds}) {
-      const auto bias = Compile(
-          {LagTableTerm{.lags = table.lags, .values = table.values}}, ratio, 1);
-      for (const ItemGeometry& item :
-           {TickItem({0, 1000000}, {0, 3}, false),
-            testing::RealItem({0, 1e6}, {0, 3}, false)}) {
-        const std::vector<float> got = Biases(*bias, item, 0);
-        for (int p = 0; p < 4; ++p) {
-          EXPECT_NEAR(got[p], table.expected, 1e-6) << table.lags[0];
-          EXPECT_NEAR(bias->Exact(0, item, p / 2, p % 2), table.expected, 1e-6);
-        }
-      }
-    }
-  }
-}
-
 }  // namespace
 }  // namespace attnd

@@ -96,6 +96,9 @@ TEST(Plan, RefusesPowersOfTheLagBeyondFloatsWhereTheyAreVisible) {
   ExpectRefused(status, "time_unit");
   spec.key_validity = {0, 1};
   EXPECT_TRUE(PlanStatus(spec).ok()) << "nobody sees it";
+  spec.key_validity.clear();
+  spec.key_ranges = {{.begin_ticks = 1, .end_ticks = 864'000'000'000'000}};
+  EXPECT_TRUE(PlanStatus(spec).ok()) << PlanStatus(spec);
   EXPECT_TRUE(PlanStatus(CubicOver(864'000'000'000'000, 1e-9)).ok())
       << "decays before";
   spec = CubicOver(864'000'000'000'000, 0);

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/files.h"
+#include "client/load/work_kinds.h"
 #include "client/npy.h"
 
 namespace attnd::client {
