@@ -69,7 +69,7 @@ void AttendCall::Begin() {
                   static_cast<AttendWork::Owner&>(*this));
     cancelled = cancelled_;
   }
-  if (cancelled) work_->Cancel();
+  if (cancelled) context_.executor.Cancel(work_->jobs());
   const absl::Status parsed = Guarded([&] {
     if (ParseMessage(message_, work_->request())) return absl::OkStatus();
     return server::Refuse(
@@ -83,7 +83,7 @@ void AttendCall::Begin() {
 void AttendCall::OnCancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
-  if (work_) work_->Cancel();
+  if (work_) context_.executor.Cancel(work_->jobs());
 }
 
 void AttendCall::Ended(Outcome outcome) {

@@ -101,7 +101,7 @@ void AttendStream::Begin(std::shared_ptr<Request> request,
     std::lock_guard lock(mutex_);
     cancelled = cancelled_;
   }
-  if (cancelled) request->work().Cancel();
+  if (cancelled) context_.executor.Cancel(request->work().jobs());
   if (!parsed.ok()) return request->work().Refuse(parsed);
   Violations violations;
   if (request->id().empty()) {
@@ -167,7 +167,11 @@ void AttendStream::OnCancel() {
     cancelled_ = true;
     for (const auto& [key, request] : open_) open.push_back(request);
   }
-  for (const auto& request : open) request->work().Cancel();
+  std::vector<Job*> jobs;
+  for (const auto& request : open) {
+    for (Job* job : request->work().jobs()) jobs.push_back(job);
+  }
+  context_.executor.Cancel(jobs);
   flow_->Cancelled();
 }
 

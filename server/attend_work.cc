@@ -101,11 +101,6 @@ void AttendWork::Begin(int64_t message_bytes) {
 
 void AttendWork::Refuse(const absl::Status& status) { End(status); }
 
-void AttendWork::Cancel() {
-  context_.executor.Cancel(preparation_);
-  context_.executor.Cancel(computation_);
-}
-
 absl::Status AttendWork::Prepare(Compiling compiling,
                                  const std::atomic<bool>* stop) {
   const Instant start = compiling == Compiling::kNo

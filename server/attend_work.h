@@ -3,6 +3,7 @@
 #ifndef ATTND_SERVER_ATTEND_WORK_H_
 #define ATTND_SERVER_ATTEND_WORK_H_
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -73,8 +74,9 @@ class AttendWork {
   void Begin(int64_t message_bytes);
   // Ends it with a refusal instead.
   void Refuse(const absl::Status& status);
-  // The caller left. On any thread, until Ended has returned.
-  void Cancel();
+  // What to cancel when the caller left. On any thread, until Ended has
+  // returned.
+  std::array<Job*, 2> jobs() { return {&preparation_, &computation_}; }
 
  private:
   // What precedes computing, when it must be done on a worker.

@@ -73,7 +73,9 @@ void Executor::Submit(Job& job, int64_t units, Instant deadline,
   job.state_ = Job::State::kWaiting;
   ++waiting_;
   if (stopping_) {
-    return Abort(lock, job, absl::UnavailableError("the server is stopping"));
+    Jobs over;
+    Abort(job, absl::UnavailableError("the server is stopping"), over);
+    return Finish(lock, over);
   }
   if (!job.result_.status.ok()) return FinishIfDone(lock, job);
   const bool here = RunsHere(job, run_on);
@@ -100,20 +102,41 @@ void Executor::RunHere(Lock& lock) {
   if (stopping_) idle_.notify_all();
 }
 
-void Executor::Cancel(Job& job) {
+void Executor::Cancel(absl::Span<Job* const> jobs) {
   Lock lock(mutex_);
-  Abort(lock, job, absl::CancelledError("cancelled by the caller"));
+  Jobs over;
+  for (Job* job : jobs) {
+    Abort(*job, absl::CancelledError("cancelled by the caller"), over);
+  }
+  Finish(lock, over);
 }
 
-// Called with the lock, which it may release at its end.
-void Executor::Abort(Lock& lock, Job& job, const absl::Status& status) {
+// No unit of the job will start; one of which none runs is added to `over`, and
+// is the caller's to finish. To abort several, abort all before the first is
+// finished, which releases the lock: a worker could take one of the others.
+void Executor::Abort(Job& job, const absl::Status& status, Jobs& over) {
   if (job.state_ == Job::State::kDone || !job.result_.status.ok()) return;
   job.result_.status = status;
   job.stop_.store(true, std::memory_order_relaxed);
   if (job.state_ == Job::State::kNew) return;  // Submit will see the status
   ready_.Remove(job);
   unexpired_.Remove(job);
-  FinishIfDone(lock, job);
+  if (job.units_running_ == 0) over.push_back(&job);
+}
+
+bool Executor::AbortIfDue(Job& job, Instant now, Jobs& over) {
+  if (job.deadline() > now) return false;
+  Abort(job,
+        absl::DeadlineExceededError(job.state_ == Job::State::kWaiting
+                                        ? "expired while waiting"
+                                        : "expired while computing"),
+        over);
+  return true;
+}
+
+// Called with the lock, which it may release.
+void Executor::Finish(Lock& lock, const Jobs& over) {
+  for (Job* job : over) FinishIfDone(lock, *job);
 }
 
 // Called with the lock; if nothing of the job is left to do, releases it and
@@ -165,15 +188,19 @@ void Executor::Claimed(Job& job, Instant now) {
 
 // Takes a free slot for it.
 void Executor::RunNextUnit(Lock& lock) {
+  Job& job = static_cast<Job&>(*ready_.top());
+  const Instant start = time_.Now();
+  // The timer may be late by a moment.
+  Jobs over;
+  if (AbortIfDue(job, start, over)) return Finish(lock, over);
   const int taken = free_slots_.back();
   free_slots_.pop_back();
   Slot& slot = slots_[taken];
-  Job& job = static_cast<Job&>(*ready_.top());
+  slot.busy_since = start;
   const int64_t unit = job.next_unit_++;
   ++job.units_running_;
   const double predicted = job.place().seconds_per_unit;
   ready_.Charge(job, predicted);
-  const Instant start = slot.busy_since = time_.Now();
   if (unit == 0) Claimed(job, start);
   // While Start runs nobody else may claim a unit.
   if (unit == 0 || job.next_unit_ == job.units_) ready_.Remove(job);
@@ -227,15 +254,19 @@ void Executor::ExpireDeadlines() {
       wake_timer_.wait(lock);
       continue;
     }
-    Job& job = static_cast<Job&>(*unexpired_.top());
-    if (job.deadline() > time_.Now()) {
-      time_.WaitUntil(wake_timer_, lock, timer_wakes_);
-      continue;  // the job may be gone, another may come first
+    const Instant now = time_.Now();
+    Jobs over;
+    bool due = false;
+    while (!unexpired_.empty() &&
+           AbortIfDue(static_cast<Job&>(*unexpired_.top()), now, over)) {
+      due = true;
     }
-    Abort(lock, job,
-          absl::DeadlineExceededError(job.state_ == Job::State::kWaiting
-                                          ? "expired while waiting"
-                                          : "expired while computing"));
+    if (due) {
+      Finish(lock, over);
+    } else {
+      // The job may be gone afterwards, another may come first.
+      time_.WaitUntil(wake_timer_, lock, timer_wakes_);
+    }
   }
 }
 
@@ -253,10 +284,12 @@ void Executor::Stop() {
     Lock lock(mutex_);
     stopping_ = true;
     // Every job that has not been told to end is watched by the timer's list.
+    Jobs over;
     while (!unexpired_.empty()) {
-      Abort(lock, static_cast<Job&>(*unexpired_.top()),
-            absl::UnavailableError("the server is stopping"));
+      Abort(static_cast<Job&>(*unexpired_.top()),
+            absl::UnavailableError("the server is stopping"), over);
     }
+    Finish(lock, over);
     wake_worker_.notify_all();
     wake_timer_.notify_all();
   }

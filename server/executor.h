@@ -16,6 +16,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "kernels/attention.h"
 #include "server/schedule.h"
 #include "server/time_source.h"
@@ -106,10 +107,13 @@ class Executor {
   void Submit(Job& job, int64_t units, Instant deadline,
               const Place& place = {}, RunOn run_on = RunOn::kWorkers);
 
-  // Ends the job with CANCELLED as soon as no unit of it runs; Done may be
-  // called from within. Before Submit: it will end at once. After Done: no
-  // effect, provided that the job still exists.
-  void Cancel(Job& job);
+  // Ends the jobs with CANCELLED, each as soon as no unit of it runs; Done may
+  // be called from within. Before Submit: it will end at once. After Done: no
+  // effect, provided that the job still exists; each must until its own Done.
+  // Jobs that end together are given together: the worker that one of them
+  // leaves then takes none of the others.
+  void Cancel(absl::Span<Job* const> jobs);
+  void Cancel(Job& job) { Cancel({&job}); }
 
   // Waits until every submitted job is done; false when `until` came first.
   bool WaitIdle(Instant until);
@@ -129,7 +133,10 @@ class Executor {
   void RunNextUnit(Lock& lock);
   absl::Status RunUnlocked(Job& job, int64_t unit, Workspace* workspace);
   void Claimed(Job& job, Instant now);
-  void Abort(Lock& lock, Job& job, const absl::Status& status);
+  using Jobs = std::vector<Job*>;
+  void Abort(Job& job, const absl::Status& status, Jobs& over);
+  bool AbortIfDue(Job& job, Instant now, Jobs& over);
+  void Finish(Lock& lock, const Jobs& over);
   void FinishIfDone(Lock& lock, Job& job);
   void ExpireDeadlines();
 

@@ -125,6 +125,73 @@ TEST_F(ExecutorTest, CancellingARunningJobSkipsItsOtherUnits) {
   EXPECT_TRUE(executor_->WaitIdle(In(1)));
 }
 
+// Whoever ends many jobs may end the one that runs first; its worker, free
+// then, takes none of the others, however long the end of one of them lasts.
+class EndedTogetherTest : public ExecutorTest {
+ protected:
+  // Calls `end` with one job running and others waiting, which are due in a
+  // second.
+  void Run(const std::function<void(absl::Span<Job* const>)>& end,
+           absl::StatusCode expected) {
+    Make(1);
+    std::promise<void> running;
+    TestJob first([&](int64_t, const std::atomic<bool>& stop) {
+      running.set_value();
+      while (!stop) std::this_thread::yield();
+      return absl::CancelledError("stopped");
+    });
+    executor_->Submit(first, 1, In(1));
+    running.get_future().wait();
+    struct Waiting : TestJob {
+      Waiting(Unit unit, Executor& executor)
+          : TestJob(std::move(unit)), executor(executor) {}
+      // Lasts until the worker has found nothing of the others to do.
+      void Done(const JobResult& result) override {
+        TestJob last(Nothing);
+        executor.Submit(last, 1, Instant::max());
+        last.Wait();
+        TestJob::Done(result);
+      }
+      Executor& executor;
+    };
+    std::atomic<int> ran{0};
+    std::vector<std::unique_ptr<Waiting>> waiting;
+    std::vector<Job*> jobs = {&first};
+    for (int i = 0; i < 3; ++i) {
+      waiting.push_back(std::make_unique<Waiting>(
+          [&](int64_t, const std::atomic<bool>&) {
+            ++ran;
+            return absl::OkStatus();
+          },
+          *executor_));
+      executor_->Submit(*waiting.back(), 1, In(1));
+      jobs.push_back(waiting.back().get());
+    }
+    end(jobs);
+    for (const auto& job : waiting) {
+      const JobResult result = job->Wait();
+      EXPECT_EQ(result.status.code(), expected);
+      EXPECT_FALSE(result.started);
+    }
+    EXPECT_EQ(ran, 0);
+  }
+};
+
+TEST_F(EndedTogetherTest, ByTheirCaller) {
+  Run([&](absl::Span<Job* const> jobs) { executor_->Cancel(jobs); },
+      absl::StatusCode::kCancelled);
+}
+
+TEST_F(EndedTogetherTest, ByTheirDeadline) {
+  Run([&](absl::Span<Job* const>) { time_.Advance(1); },
+      absl::StatusCode::kDeadlineExceeded);
+}
+
+TEST_F(EndedTogetherTest, ByTheEndOfAll) {
+  Run([&](absl::Span<Job* const>) { executor_->Stop(); },
+      absl::StatusCode::kUnavailable);
+}
+
 TEST_F(ExecutorTest, CancellingBeforeSubmitEndsTheJobAtOnce) {
   Make(1);
   TestJob job(Nothing);
