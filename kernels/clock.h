@@ -40,7 +40,7 @@ struct TurnFrequency {
 };
 
 // round(2^128 * omega * ratio / 2pi) / 2^128, from the exact value of the
-// double `omega` [rad per unit] and a 1/2pi of 320 bits. omega must be finite.
+// double `omega` [rad per unit] and enough of 1/2pi. omega must be finite.
 TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio);
 
 // Upper 64 bits of F * n mod 2^128: the phase in turns, read as a fraction (or,

@@ -33,6 +33,15 @@ PairGenerator::PairGenerator(const AttentionProblem& problem,
   if (encoder == nullptr) return;
   generator_ = &encoder->head(kv_head).generator();
   angles_.resize(generator_->planes().size());
+  const auto add = [&](double omega, const Drive& drive) {
+    turn_frequencies_.push_back(
+        drive.clock ? TurnFrequency{}
+                    : MakeTurnFrequency(omega, encoder->RatioOf(drive)));
+  };
+  for (const Plane& plane : generator_->planes()) {
+    add(plane.omega, plane.drive);
+    for (const PlaneTerm& term : plane.further) add(term.omega, term.drive);
+  }
   planes_only_ =
       generator_->chains().empty() && generator_->small_blocks().empty() &&
       generator_->free_rotations().empty() && generator_->basis().empty() &&
@@ -52,16 +61,16 @@ double PairGenerator::LagOf(const Drive& drive) const {
 
 // Whole ticks: F * n mod 2^128, exact. The frequency F lacks its whole turns,
 // which a part of a tick does not: that takes the true frequency.
-double PairGenerator::Angle(double omega, const Drive& drive) const {
+double PairGenerator::Angle(double omega, const Drive& drive,
+                            const TurnFrequency& turns) const {
   if (drive.clock) return omega * LagOf(drive);
   const Lag lag = rules_->LagOf(i_, j_, drive.coordinate);
-  const TickRatio ratio = encoder_->RatioOf(drive);
-  const TurnFrequency turns = MakeTurnFrequency(omega, ratio);
   const Uint128 frequency = static_cast<Uint128>(turns.hi) << 64 | turns.lo;
   const Uint128 phase = frequency * static_cast<Uint128>(lag.ticks);
   long double angle = std::ldexp(static_cast<long double>(phase), -128);
   angle = kTwoPi * (angle >= 0.5L ? angle - 1 : angle);
   if (lag.rest != 0) {
+    const TickRatio ratio = encoder_->RatioOf(drive);
     angle += omega * lag.rest * ratio.tick_ns / ratio.unit_ns;
   }
   return static_cast<double>(angle);
@@ -72,11 +81,12 @@ void PairGenerator::Turn(const PairRules& rules, int64_t i, int64_t j) {
   rules_ = &rules;
   i_ = i;
   j_ = j;
+  auto turns = turn_frequencies_.begin();
   for (size_t p = 0; p < angles_.size(); ++p) {
     const Plane& plane = generator_->planes()[p];
-    angles_[p] = Angle(plane.omega, plane.drive);
+    angles_[p] = Angle(plane.omega, plane.drive, *turns++);
     for (const PlaneTerm& term : plane.further) {
-      angles_[p] += Angle(term.omega, term.drive);
+      angles_[p] += Angle(term.omega, term.drive, *turns++);
     }
   }
   if (planes_only_) return;

@@ -7,6 +7,7 @@
 #include <tuple>
 #include <vector>
 
+#include "kernels/clock.h"
 #include "kernels/plan.h"
 #include "kernels/reference_pairs.h"
 
@@ -30,7 +31,9 @@ class PairGenerator {
 
  private:
   double LagOf(const Drive& drive) const;
-  double Angle(double omega, const Drive& drive) const;
+  // `turns` is of omega and the drive.
+  double Angle(double omega, const Drive& drive,
+               const TurnFrequency& turns) const;
   // Where the pair's query or key stands, in units from 0.
   double PlaceOf(const Drive& drive, bool query) const;
   std::vector<double> TurnOf(const FreeRotation& free, bool query) const;
@@ -44,6 +47,8 @@ class PairGenerator {
   const PairRules* rules_ = nullptr;
   bool planes_only_ = true;
   std::vector<double> angles_;
+  // Of every plane and its further terms, in their order; of whole ticks.
+  std::vector<TurnFrequency> turn_frequencies_;
   std::vector<double> matrix_;
   TurnCache* turns_;
 };

@@ -60,9 +60,20 @@ class ResolvedAttnd : public ::testing::Test {
     EXPECT_LE(verdict->weights, 1);
   }
 
-  AttndProcess server_{"deploy/encodings.yaml"};
-  Client client_ = *Client::Create({.endpoints = {server_.target()}});
+  // One for all: it tries some sixty encodings before it serves.
+  static void SetUpTestSuite() {
+    server_ = new AttndProcess("deploy/encodings.yaml");
+  }
+  static void TearDownTestSuite() {
+    delete server_;
+    server_ = nullptr;
+  }
+
+  static AttndProcess* server_;
+  Client client_ = *Client::Create({.endpoints = {server_->target()}});
 };
+
+AttndProcess* ResolvedAttnd::server_ = nullptr;
 
 TEST_F(ResolvedAttnd, EveryFamilyKeepsTheAccuracyContract) {
   const auto list = client_.ListEncodings();
