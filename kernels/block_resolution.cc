@@ -300,6 +300,11 @@ absl::Status CheckAveraged(const std::vector<Block>& blocks) {
       absl::StrCat("true, as in blocks[", averaged - blocks.data(), "]"));
 }
 
+bool Moves(const DirectSum& sum) {
+  return !sum.planes.empty() || !sum.chains.empty() ||
+         !sum.small_blocks.empty() || !sum.free_rotations.empty();
+}
+
 }  // namespace
 
 absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
@@ -317,7 +322,8 @@ absl::StatusOr<ResolvedBlocks> ResolveBlocks(const std::vector<Block>& blocks,
   }
   const bool length_dependent = resolver.length_dependent();
   ResolvedBlocks resolved = std::move(resolver).Take();
-  resolved.sum.averaged = averaged;
+  // Where nothing moves, phi1(0) is the identity that exp(0) is.
+  resolved.sum.averaged = averaged && Moves(resolved.sum);
   resolved.sum.length_dependent = length_dependent;
   return resolved;
 }

@@ -158,7 +158,9 @@ absl::StatusOr<LinearReferenceAnswer> ReferenceLinear(
             keys.Move(i, j, key, moved, size);
           } else {
             generator.Turn(rules, i, j);
-            generator.Apply(key, moved, size);
+            std::vector<double> key_size = key;
+            for (double& x : key_size) x = std::abs(x);
+            generator.Apply(key, key_size, moved, size);
           }
           double dot = 0, dot_size = 0;
           for (size_t c = 0; c < moved.size(); ++c) {

@@ -52,14 +52,23 @@ bool HasAbsolute(const Encoder* encoder) {
   return encoder != nullptr && !encoder->absolute().empty();
 }
 
-std::vector<double> WithAbsolute(std::vector<double> row,
-                                 const Encoder* encoder, bool query, int head,
-                                 const AbsoluteTime& time) {
-  if (!HasAbsolute(encoder)) return row;
+// A row with its absolute part. `size` counts both, which may cancel.
+struct EncodedRow {
+  std::vector<double> value, size;
+};
+
+EncodedRow WithAbsolute(const std::vector<double>& row, const Encoder* encoder,
+                        bool query, int head, const AbsoluteTime& time) {
+  EncodedRow encoded{.value = row, .size = row};
+  for (double& x : encoded.size) x = std::abs(x);
+  if (!HasAbsolute(encoder)) return encoded;
   std::vector<double> part(row.size());
   encoder->absolute().Exact(query, head, time, part.data());
-  for (size_t c = 0; c < row.size(); ++c) row[c] += part[c];
-  return row;
+  for (size_t c = 0; c < row.size(); ++c) {
+    encoded.value[c] += part[c];
+    encoded.size[c] += std::abs(part[c]);
+  }
+  return encoded;
 }
 
 // The factor of query_temperature.h, from the rules.
@@ -116,20 +125,19 @@ void ScoreRows(const AttentionProblem& problem, const PairRules& rules,
     for (int64_t j = 0; j < problem.key.shape().rows; ++j) {
       if (!rules.Sees(i, j)) continue;
       generator.Turn(rules, i, j);
-      generator.Apply(
-          WithAbsolute(Row(problem.key, b, static_cast<int64_t>(g), j), encoder,
-                       false, static_cast<int>(g),
-                       KeyAsEvent(problem, rules, j)),
-          moved, size);
+      const EncodedRow key = WithAbsolute(
+          Row(problem.key, b, static_cast<int64_t>(g), j), encoder, false,
+          static_cast<int>(g), KeyAsEvent(problem, rules, j));
+      generator.Apply(key.value, key.size, moved, size);
       for (size_t h = g * group; h < (g + 1) * group; ++h) {
         const HeadRow& row = heads[h];
         if (row.bias[j] == -kInfinity) continue;
         double dot = 0, dot_size = 0, bias_size = 0;
-        const std::vector<double> query = WithAbsolute(
-            row.query, encoder, true, static_cast<int>(g), query_place);
+        const EncodedRow query = WithAbsolute(row.query, encoder, true,
+                                              static_cast<int>(g), query_place);
         for (size_t c = 0; c < moved.size(); ++c) {
-          dot += query[c] * moved[c];
-          dot_size += std::abs(query[c]) * size[c];
+          dot += query.value[c] * moved[c];
+          dot_size += query.size[c] * size[c];
         }
         dot *= temperature;
         dot_size *= std::abs(temperature);

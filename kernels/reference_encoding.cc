@@ -150,19 +150,19 @@ void PairGenerator::PutFreeRotation(size_t number) {
 }
 
 void PairGenerator::Apply(const std::vector<double>& key,
+                          const std::vector<double>& key_size,
                           std::vector<double>& moved,
                           std::vector<double>& size) const {
   const size_t dim = key.size();
   moved = key;
-  size.resize(dim);
-  for (size_t c = 0; c < dim; ++c) size[c] = std::abs(key[c]);
+  size = key_size;
   if (generator_ == nullptr) return;
   if (!planes_only_) {
     for (size_t r = 0; r < dim; ++r) {
       moved[r] = size[r] = 0;
       for (size_t c = 0; c < dim; ++c) {
         moved[r] += matrix_[r * dim + c] * key[c];
-        size[r] += std::abs(matrix_[r * dim + c] * key[c]);
+        size[r] += std::abs(matrix_[r * dim + c]) * key_size[c];
       }
     }
     return;
@@ -174,8 +174,9 @@ void PairGenerator::Apply(const std::vector<double>& key,
     moved[plane.first] = c * x + s * y;
     moved[plane.second] = c * y - s * x;
     const double ac = std::abs(c), as = std::abs(s);
-    size[plane.first] = ac * std::abs(x) + as * std::abs(y);
-    size[plane.second] = ac * std::abs(y) + as * std::abs(x);
+    const double xs = key_size[plane.first], ys = key_size[plane.second];
+    size[plane.first] = ac * xs + as * ys;
+    size[plane.second] = ac * ys + as * xs;
   }
 }
 

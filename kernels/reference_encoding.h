@@ -25,8 +25,9 @@ class PairGenerator {
                 int64_t batch, int64_t kv_head, TurnCache* turns = nullptr);
 
   void Turn(const PairRules& rules, int64_t i, int64_t j);
-  // moved = A k and size = |A| |k|.
-  void Apply(const std::vector<double>& key, std::vector<double>& moved,
+  // moved = A k and size = |A| s, s being what the parts of k sum to in size.
+  void Apply(const std::vector<double>& key,
+             const std::vector<double>& key_size, std::vector<double>& moved,
              std::vector<double>& size) const;
 
  private:

@@ -9,6 +9,7 @@
 
 #include "tests/kernels/answer.h"
 #include "tests/kernels/problem_builder.h"
+#include "tests/kernels/random_encoding.h"
 #include "tests/kernels/random_problem.h"
 
 namespace attnd::testing {
@@ -28,6 +29,23 @@ TEST(Attention, RandomLargeProblemsKeepTheContract) {
     const std::string why = Judge(RandomProblem(seed, limits));
     EXPECT_EQ(why, "") << "seed " << seed;
   }
+}
+
+// Every family, by itself and with others, at mild and extreme parameters.
+TEST(Attention, RandomEncodingsKeepTheContract) {
+  const RandomLimits limits = {.pairs = 20'000, .max_rows = 150, .max_dim = 40};
+  int judged = 0;
+  for (uint64_t seed = 1; seed <= (kSanitized ? 150 : 600); ++seed) {
+    ProblemSpec spec = seed % 2 == 0 ? RandomProblem(seed, limits)
+                                     : RandomMaskedProblem(seed, limits);
+    SetRandomEncoding(spec);
+    bool defined = false;
+    const std::string why = JudgeIfDefined(spec, 1.5, &defined);
+    EXPECT_EQ(why, "") << "seed " << seed;
+    judged += defined;
+  }
+  // Most are defined for what is asked of them.
+  EXPECT_GT(judged, kSanitized ? 100 : 400);
 }
 
 // One head, no masks but what the test adds, times of `span_seconds`.

@@ -157,6 +157,8 @@ std::vector<Family> TwoSidedFamilies() {
   hawkes.absolutes = {AbsolutePart{.kind = HawkesPart{}}};
   std::vector<Family> families = {
       {"rope", Spec({RotaryBlock{}})},
+      {"averaged, but still",
+       Spec({Block(DecayBlock{.rates = {0}}, {}, true)})},
       {"yarn", Spec({yarn})},
       {"clock rope", Spec({Block(RotaryBlock{}, clock)}), true},
       {"kerple log", Spec({}, {KerpleTerm{.r1 = {1}, .r2 = {0.5}}})},
@@ -242,8 +244,12 @@ ProblemSpec FamilyProblem(const Family& family, uint64_t seed, int64_t queries,
 }
 
 double Slack(const EncodingSpec& spec) {
-  const bool jordan = std::any_of(
-      spec.blocks.begin(), spec.blocks.end(), [](const Block& block) {
+  std::vector<Block> blocks = spec.blocks;
+  for (const std::vector<Block>& head : spec.per_head) {
+    blocks.insert(blocks.end(), head.begin(), head.end());
+  }
+  const bool jordan =
+      std::any_of(blocks.begin(), blocks.end(), [](const Block& block) {
         return std::holds_alternative<RealJordanBlock>(block.kind) ||
                std::holds_alternative<ComplexJordanBlock>(block.kind);
       });
