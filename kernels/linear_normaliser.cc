@@ -38,7 +38,7 @@ void LinearNormaliser::Follow(int64_t key, int64_t count) {
 
 double LinearNormaliser::Factor(int64_t i, float ones) const {
   if (kind_ == LinearOptions::Normaliser::kSum) {
-    return ones == 0 ? 0 : 1 / static_cast<double>(ones);
+    return std::abs(ones) < kLeastSum ? 0 : 1 / static_cast<double>(ones);
   }
   const int64_t seen = walk_->Seen(i);
   double lag = 0;
@@ -59,8 +59,11 @@ double LinearNormaliser::Factor(int64_t i, float ones) const {
 
 void LinearNormaliser::Divide(int64_t i, float ones, float* values) const {
   if (kind_ == LinearOptions::Normaliser::kNone) return;
-  const auto by = static_cast<float>(Factor(i, ones));
-  for (int64_t c = 0; c < value_dim_; ++c) values[c] *= by;
+  // As a float it may be infinite where the values are 0.
+  const double by = Factor(i, ones);
+  for (int64_t c = 0; c < value_dim_; ++c) {
+    values[c] = static_cast<float>(values[c] * by);
+  }
 }
 
 }  // namespace attnd

@@ -13,6 +13,10 @@ namespace attnd {
 // RetNet's sum of weights is held between 1 and this (Sun et al. 2023, code).
 inline constexpr float kMaxRetNetSum = 5e4f;
 
+// A smaller sum of weights (in size) counts as 0: some of them may have been
+// lost below the smallest float, and their average would not be theirs.
+inline constexpr float kLeastSum = 1e-30f;
+
 // One head's. For RetNet it follows the sum of decays from key to key.
 class LinearNormaliser {
  public:

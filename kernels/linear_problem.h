@@ -19,7 +19,7 @@ struct LinearOptions {
   enum class Normaliser : uint8_t {
     kNone,
     // Divides by the same sum over a value of ones: a weighted average where
-    // the weights are positive. A sum of 0 answers 0.
+    // the weights are positive. Sums under 1e-30 answer 0.
     kSum,
     // RetNet (Sun et al. 2023): weights / sqrt(sum of decays), then divided by
     // their sum's size held between 1 and 5e4. One decay rate per head.

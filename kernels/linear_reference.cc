@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "kernels/held_reference.h"
+#include "kernels/linear_normaliser.h"
 #include "kernels/reference_encoding.h"
 #include "kernels/reference_pairs.h"
 
@@ -97,7 +98,7 @@ void Finish(const LinearOptions& options, double scale, RowSums& sums) {
     case LinearOptions::Normaliser::kNone:
       break;
     case LinearOptions::Normaliser::kSum:
-      by = sums.ones == 0 ? 0 : 1 / sums.ones;
+      by = std::abs(sums.ones) < kLeastSum ? 0 : 1 / sums.ones;
       break;
     case LinearOptions::Normaliser::kRetNet: {
       if (sums.decays == 0) break;

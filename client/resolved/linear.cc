@@ -13,6 +13,8 @@ namespace {
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 // RetNet's code holds the sum of weights between 1 and this.
 constexpr double kMostRetNet = 5e4;
+// A smaller sum of weights answers 0.
+constexpr double kLeastSum = 1e-30;
 // Weights that a float does not hold may count as 0: this share of |q| |k|, as
 // a part of a size of which kLinearAccuracy is taken.
 constexpr double kUnderflow = 0x1p-126 / kLinearAccuracy;
@@ -142,7 +144,7 @@ void LinearRows::Finish(const Sums& sums, absl::Span<double> output,
                         absl::Span<double> size) const {
   double by = scale_;
   if (options_.normaliser() == v1::LinearOptions::NORMALISER_SUM) {
-    by = sums.ones == 0 ? 0 : 1 / sums.ones;
+    by = std::abs(sums.ones) < kLeastSum ? 0 : 1 / sums.ones;
   } else if (options_.normaliser() == v1::LinearOptions::NORMALISER_RETNET) {
     if (sums.decays > 0) {
       const double root = std::sqrt(sums.decays);

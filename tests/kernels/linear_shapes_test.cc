@@ -2,6 +2,7 @@
 // packed sequences, spans, processors.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -74,6 +75,38 @@ TEST(LinearShapes, HeadsHaveTheirOwnClocksAndRates) {
   for (const auto normaliser :
        {Options::Normaliser::kNone, Options::Normaliser::kRetNet}) {
     EXPECT_EQ(Judge({spec, {.normaliser = normaliser}}), "");
+  }
+}
+
+// Long after the last key nothing is left of it in a float, and less in a
+// double: what is divided by that is still a number.
+TEST(LinearShapes, LongAfterTheLastKeyThereIsStillANumber) {
+  for (const double decays :
+       {50.0, 87.0, 90.0, 103.0, 150.0, 376.0, 745.0, 800.0, 1e6}) {
+    for (const auto normaliser :
+         {Options::Normaliser::kNone, Options::Normaliser::kSum,
+          Options::Normaliser::kRetNet}) {
+      ProblemSpec spec = LinearSpec(FamilyNamed("nope"), 35, 3, 5);
+      spec.encoding.emplace();
+      spec.encoding->blocks = {DecayBlock{.rates = {1}}};
+      spec.encoding->unit_ns = kSecond;
+      spec.ratio = {.tick_ns = 1, .unit_ns = kSecond};
+      const int64_t last =
+          *std::max_element(spec.key_ticks.begin(), spec.key_ticks.end());
+      for (int64_t& t : spec.query_ticks) {
+        t = last + static_cast<int64_t>(decays * kSecond);
+      }
+      const LinearCase which{spec,
+                             {.normaliser = normaliser,
+                              .feature_map = Options::FeatureMap::kSoftplus}};
+      const auto answer = RunLinearCase(which);
+      ASSERT_TRUE(answer.ok()) << answer.status();
+      const LinearReferenceAnswer reference = ReferenceOf(which);
+      for (size_t e = 0; e < answer->output.size(); ++e) {
+        EXPECT_TRUE(std::isfinite(answer->output[e])) << decays;
+        EXPECT_NEAR(answer->output[e], reference.output[e], 1e-5) << decays;
+      }
+    }
   }
 }
 
