@@ -2,6 +2,7 @@
 #include <google/protobuf/util/json_util.h>
 
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <utility>
@@ -16,10 +17,15 @@
 #include "client/attnctl/target_options.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/number_range.h"
 #include "proto/wire.h"
 
 namespace attnd::client {
 namespace {
+
+// What the request holds as float.
+constexpr double kMinFloat = std::numeric_limits<float>::min();
+constexpr double kMaxFloat = std::numeric_limits<float>::max();
 
 constexpr char kManual[] = R"(
 Arrays
@@ -175,6 +181,7 @@ ExitCode Run(Arguments& arguments) {
 }
 
 void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
+  const CLI::Validator count = WholeNumber(0);
   command
       ->add_flag("--causal{time}", attend->causal,
                  "Hide keys after the query, by time; --causal=index by place")
@@ -193,17 +200,25 @@ void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
   command
       ->add_option("--query-lengths", attend->query_lengths,
                    "Valid queries of each batch item: 5,3,8")
+      ->check(count)
       ->delimiter(',');
   command
       ->add_option("--key-lengths", attend->key_lengths,
                    "Valid keys of each batch item")
+      ->check(count)
       ->delimiter(',');
-  command->add_option("--past-keys", attend->past_keys,
-                      "At most so many keys at or before the query");
-  command->add_option("--future-keys", attend->future_keys,
-                      "At most so many keys after the query");
-  command->add_option("--prefix", attend->prefix,
-                      "So many first keys are visible to every query");
+  command
+      ->add_option("--past-keys", attend->past_keys,
+                   "At most so many keys at or before the query")
+      ->check(count);
+  command
+      ->add_option("--future-keys", attend->future_keys,
+                   "At most so many keys after the query")
+      ->check(count);
+  command
+      ->add_option("--prefix", attend->prefix,
+                   "So many first keys are visible to every query")
+      ->check(count);
   command
       ->add_option("--key-range", attend->key_ranges,
                    "Only keys within this time, BEGIN:END in ticks; repeatable")
@@ -211,10 +226,12 @@ void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
   command
       ->add_option("--query-offsets", attend->query_offsets,
                    "Sequences packed into one item begin at: 0,5,8")
+      ->check(count)
       ->delimiter(',');
   command
       ->add_option("--key-offsets", attend->key_offsets,
                    "The same for the keys")
+      ->check(count)
       ->delimiter(',');
   command
       ->add_option("--key-validity", attend->key_validity,
@@ -227,7 +244,9 @@ void AddMaskArguments(CLI::App* command, AttendArguments* attend) {
       ->type_name("FILE");
   command
       ->add_option("--sinks", attend->sinks,
-                   "Logits of no key in the denominator, one per query head")
+                   "Logits of no key in the denominator, one per query head; "
+                   "-inf for none")
+      ->check(RealNumber(-kNoEnd, kMaxFloat))
       ->delimiter(',');
 }
 
@@ -275,10 +294,14 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
                    "alone: refuse, or absolute_lag; default: the encoding's")
       ->check(CLI::IsMember({"refuse", "absolute_lag"}).description(""))
       ->type_name("RULE");
-  command->add_option("--scale", attend->scale,
-                      "Multiplies q.k; default 1/sqrt(D)");
-  command->add_option("--softcap", attend->softcap,
-                      "Bounds logits softly: cap * tanh(logit / cap)");
+  command
+      ->add_option("--scale", attend->scale,
+                   "Multiplies q.k; default 1/sqrt(D)")
+      ->check(RealNumber(-kMaxFloat, kMaxFloat));
+  command
+      ->add_option("--softcap", attend->softcap,
+                   "Bounds logits softly: cap * tanh(logit / cap)")
+      ->check(RealNumber(kMinFloat, kMaxFloat));
   command
       ->add_option("--bias", attend->bias,
                    "Added to the logits, .npy, axes of 1 broadcast")
@@ -288,8 +311,10 @@ void AddArguments(CLI::App* command, Arguments* arguments) {
                    "output,lse,scores,weights,top_k,key_mass,entropy")
       ->delimiter(',')
       ->capture_default_str();
-  command->add_option("--top-k", attend->top_k,
-                      "With --outputs top_k: keys per query");
+  command
+      ->add_option("--top-k", attend->top_k,
+                   "With --outputs top_k: keys per query")
+      ->check(WholeNumber(1, std::numeric_limits<int32_t>::max()));
   command
       ->add_option("--output-dtype", attend->output_dtype,
                    "f32, bf16 or f16; default: as the queries")

@@ -1,5 +1,6 @@
 #include "client/attnctl/attend_mask.h"
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <utility>
@@ -26,8 +27,8 @@ struct Bound {
   double time = 0;
 };
 
-absl::StatusOr<Bound> ParseBound(const std::string& text,
-                                 const v1::TimeAxis& axis) {
+absl::StatusOr<Bound> ParseNumber(const std::string& text,
+                                  const v1::TimeAxis& axis) {
   const std::string unit_names[] = {"", "ns", "us", "ms", "s"};
   const v1::TickUnit unit =
       axis.units().empty() ? v1::TICK_UNIT_POSITIONS : axis.units(0);
@@ -59,6 +60,15 @@ absl::StatusOr<Bound> ParseBound(const std::string& text,
   return bound;
 }
 
+absl::StatusOr<Bound> ParseBound(const char* option, const std::string& text,
+                                 const v1::TimeAxis& axis) {
+  absl::StatusOr<Bound> bound = ParseNumber(text, axis);
+  if (!bound.ok()) return About(option, bound.status());
+  if (bound->time >= 0 && std::isfinite(bound->time)) return bound;
+  return absl::InvalidArgumentError(absl::StrCat(
+      option, ": '", text, "', expected a finite time of at least 0"));
+}
+
 // "10:20", in the axis' own unit.
 absl::Status AddRange(const std::string& text, bool floating, v1::Mask* mask) {
   const std::vector<std::string> ends = absl::StrSplit(text, ':');
@@ -70,10 +80,12 @@ absl::Status AddRange(const std::string& text, bool floating, v1::Mask* mask) {
                                       absl::SimpleAtod(ends[1], &end)
                                 : absl::SimpleAtoi(ends[0], &begin_ticks) &&
                                       absl::SimpleAtoi(ends[1], &end_ticks));
-  if (!parsed) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--key-range '", text, "', expected BEGIN:END as numbers of ",
-        floating ? "the times' unit" : "ticks"));
+  if (!parsed || !(begin <= end) || begin_ticks > end_ticks) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--key-range '", text,
+                     "', expected BEGIN:END, BEGIN not after END, as "
+                     "numbers of ",
+                     floating ? "the times' unit" : "ticks"));
   }
   range->set_begin_ticks(begin_ticks);
   range->set_end_ticks(end_ticks);
@@ -119,14 +131,15 @@ absl::Status SetMask(const AttendArguments& arguments,
   const v1::TimeAxis& axis = request->key_time();
   const bool floating = axis.type() == v1::TIME_TYPE_F64;
   if (!arguments.past.empty()) {
-    absl::StatusOr<Bound> bound = ParseBound(arguments.past, axis);
-    if (!bound.ok()) return About("--past", bound.status());
+    absl::StatusOr<Bound> bound = ParseBound("--past", arguments.past, axis);
+    if (!bound.ok()) return bound.status();
     floating ? mask->set_past_time(bound->time)
              : mask->set_past_ticks(*bound->ticks);
   }
   if (!arguments.future.empty()) {
-    absl::StatusOr<Bound> bound = ParseBound(arguments.future, axis);
-    if (!bound.ok()) return About("--future", bound.status());
+    absl::StatusOr<Bound> bound =
+        ParseBound("--future", arguments.future, axis);
+    if (!bound.ok()) return bound.status();
     floating ? mask->set_future_time(bound->time)
              : mask->set_future_ticks(*bound->ticks);
   }

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -14,6 +15,7 @@
 #include "client/attnctl/failure.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/number_range.h"
 
 namespace attnd::client {
 namespace {
@@ -39,7 +41,7 @@ Examples
 struct Arguments {
   std::string a;
   std::string b;
-  double tolerance = -1;
+  std::optional<double> tolerance;
 };
 
 absl::StatusOr<ComparedRun> Read(const std::string& path) {
@@ -97,8 +99,8 @@ ExitCode Run(const Arguments& arguments) {
         ValueText(figure, figure.a), ValueText(figure, figure.b),
         ChangeText(figure.ratio()), ChangeText(figure.low),
         ChangeText(figure.high), Verdict(figure));
-    worse = worse || (arguments.tolerance >= 0 &&
-                      WorseThan(figure, arguments.tolerance));
+    worse = worse ||
+            (arguments.tolerance && WorseThan(figure, *arguments.tolerance));
   }
   if (!a->valid || !b->valid) {
     std::cout << "INVALID: " << (a->valid ? arguments.b : arguments.a)
@@ -124,6 +126,7 @@ void AddCompareCommand(CLI::App& app, int* exit_code) {
   command
       ->add_option("--tolerance", arguments->tolerance,
                    "How much worse B may be: 0.05 = 5 %; default: any")
+      ->check(RealNumber(0, kNoEnd, Ends::kLow))
       ->type_name("SHARE");
   command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iostream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -14,6 +15,7 @@
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
 #include "client/files.h"
+#include "client/number_range.h"
 #include "client/show/encoding_plot.h"
 #include "client/show/residuals.h"
 
@@ -53,7 +55,7 @@ Examples
   attnctl encodings check jordan)";
 
 // What `check` sends.
-constexpr int64_t kCheckedKeys = 16;
+constexpr int kCheckedKeys = 16;
 
 struct EncodingsArguments {
   TargetOptions target;
@@ -62,7 +64,7 @@ struct EncodingsArguments {
   int head_dim = 0;
   int query_heads = 0;
   int kv_heads = 0;
-  int64_t length = 0;
+  int length = 0;
   bool json = false;
   std::string svg;
   EncodingPlotOptions plot;
@@ -130,6 +132,15 @@ ExitCode Run(const EncodingsArguments& arguments) {
   if (arguments.action != "show" && !arguments.svg.empty()) {
     return FailedInput(absl::InvalidArgumentError("--svg: only with show"));
   }
+  if (arguments.svg.empty() &&
+      (!arguments.plot.heads.empty() || arguments.plot.span > 0)) {
+    return FailedInput(
+        absl::InvalidArgumentError("--head, --span: only with --svg"));
+  }
+  if (arguments.action == "check" && (arguments.json || arguments.length > 0)) {
+    return FailedInput(
+        absl::InvalidArgumentError("--json, --length: not with check"));
+  }
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
   const absl::StatusOr<v1::ListEncodingsResponse> reply =
@@ -159,21 +170,34 @@ void AddEncodingsCommand(CLI::App& app, int* exit_code) {
       ->check(CLI::IsMember({"list", "show", "check"}).description(""))
       ->capture_default_str();
   command->add_option("name", arguments->name, "Encoding to show or check");
-  command->add_option("--dim", arguments->head_dim,
-                      "Head dimension to resolve for; default: the server's");
-  command->add_option("--heads", arguments->query_heads, "Query heads");
-  command->add_option("--kv-heads", arguments->kv_heads, "Key/value heads");
-  command->add_option("--length", arguments->length,
-                      "Keys of an item, where numbers depend on it");
+  constexpr int kMaxSize = std::numeric_limits<int32_t>::max();
+  const CLI::Validator size = WholeNumber(1, kMaxSize);
+  command
+      ->add_option("--dim", arguments->head_dim,
+                   "Head dimension to resolve for; default: the server's")
+      ->check(size);
+  command->add_option("--heads", arguments->query_heads, "Query heads")
+      ->check(size);
+  command->add_option("--kv-heads", arguments->kv_heads, "Key/value heads")
+      ->check(size);
+  command
+      ->add_option("--length", arguments->length,
+                   "Keys of an item, where numbers depend on it")
+      ->check(size);
   command->add_flag("--json", arguments->json, "Print JSON");
   command->add_option("--svg", arguments->svg,
                       "Write a picture to this file; - is standard output");
   command
       ->add_option("--head", arguments->plot.heads,
-                   "Query heads to draw; default: up to four of them")
+                   "With --svg: query heads to draw, from 0; default: up to "
+                   "four of them")
+      ->check(WholeNumber(0, kMaxSize))
       ->delimiter(',');
-  command->add_option("--span", arguments->plot.span,
-                      "Units of lag to draw; default: what the encoding says");
+  command
+      ->add_option("--span", arguments->plot.span,
+                   "With --svg: units of lag to draw; default: what the "
+                   "encoding says")
+      ->check(RealNumber(0, kNoEnd, Ends::kNeither));
   AddTargetOptions(command, &arguments->target);
   command->callback([arguments, exit_code] { *exit_code = Run(*arguments); });
 }

@@ -60,7 +60,10 @@ absl::StatusOr<std::vector<int64_t>> WantedTimes(
   } else if (const auto step = ParseDuration(arguments.at); step.ok()) {
     auto grid =
         RegularGrid(series.time_ns.front(), series.time_ns.back(), *step);
-    if (!grid.ok()) return grid.status();
+    if (!grid.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--at ", arguments.at, ": ", grid.status().message()));
+    }
     times = *std::move(grid);
   } else {
     absl::StatusOr<std::string> text = ReadFile(arguments.at);

@@ -1,5 +1,6 @@
 #include "client/attnctl/interpolate_options.h"
 
+#include <cmath>
 #include <optional>
 #include <utility>
 
@@ -7,7 +8,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "client/duration_text.h"
-#include "client/whole_number.h"
+#include "client/interpolate/trend.h"
+#include "client/number_range.h"
 
 namespace attnd::client {
 namespace {
@@ -61,9 +63,11 @@ absl::StatusOr<std::vector<double>> ParseWeights(const std::string& text) {
   if (text == "default") return weights;
   for (absl::string_view part : absl::StrSplit(text, ',')) {
     double weight;
-    if (!absl::SimpleAtod(part, &weight)) {
-      return absl::InvalidArgumentError(absl::StrCat(
-          "--plane-weights ", text, ": expected numbers as 8,4, or default"));
+    if (!absl::SimpleAtod(part, &weight) || !std::isfinite(weight) ||
+        weight < 0) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--plane-weights ", text,
+                       ": expected numbers of at least 0 as 8,4, or default"));
     }
     weights.push_back(weight);
   }
@@ -92,7 +96,17 @@ void AddInputOptions(CLI::App* command, InterpolateArguments* arguments) {
       ->add_flag("--no-header", arguments->no_header,
                  "The first line is data already")
       ->group(group);
+  const CLI::Validator one_character(
+      [](const std::string& text) {
+        return text.size() == 1 && text != "\"" && text != "\n" && text != "\r"
+                   ? std::string()
+                   : absl::StrCat("'", text,
+                                  "', expected one character, not a quote or "
+                                  "line end");
+      },
+      "");
   command->add_option("--delimiter", arguments->delimiter, "Between fields")
+      ->check(one_character)
       ->capture_default_str()
       ->group(group);
   command
@@ -146,7 +160,7 @@ void AddMethodOptions(CLI::App* command, InterpolateArguments* arguments) {
       ->type_name("NxLEN")
       ->group(group);
   command->add_option("--seed", arguments->seed, "Which ones are hidden")
-      ->check(WholeNumber<uint64_t>())
+      ->check(Seed())
       ->capture_default_str()
       ->group(group);
 }
@@ -182,12 +196,15 @@ void AddInterpolateOptions(CLI::App* command, InterpolateArguments* arguments) {
 }
 
 absl::StatusOr<int> TrendDegreeOf(const InterpolateArguments& arguments) {
-  int degree = -1;
-  if (arguments.trend == "none" || absl::SimpleAtoi(arguments.trend, &degree)) {
+  if (arguments.trend == "none") return -1;
+  int degree;
+  if (absl::SimpleAtoi(arguments.trend, &degree) && degree >= 0 &&
+      degree <= Trend::kMaxDegree) {
     return degree;
   }
-  return absl::InvalidArgumentError(absl::StrCat(
-      "--trend ", arguments.trend, ": expected a degree, or none"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("--trend ", arguments.trend, ": expected a degree, 0 to ",
+                   Trend::kMaxDegree, ", or none"));
 }
 
 absl::StatusOr<EstimateOptions> MakeEstimateOptions(

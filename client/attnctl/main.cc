@@ -3,6 +3,8 @@
 #include <cerrno>
 #include <iostream>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "absl/status/status.h"
 #include "attnd_version.h"
@@ -51,6 +53,28 @@ int AfterFlush(int exit_code) {
                  : absl::UnknownError("standard output: cannot be written"));
 }
 
+// An unset variable of a script is not an option left out. Names and texts may
+// be empty: no encoding, the server as a whole, no title.
+void RefuseEmptyValues(CLI::App& app) {
+  const std::set<std::string> may_be_empty = {"--encoding", "--missing",
+                                              "--service",  "--title",
+                                              "--tls-name", "--unit-label"};
+  const CLI::Validator not_empty(
+      [](const std::string& text) {
+        return text.empty() ? std::string("'', expected a value")
+                            : std::string();
+      },
+      "");
+  for (CLI::App* command : app.get_subcommands({})) {
+    for (CLI::Option* option : command->get_options()) {
+      if (option->get_type_size() != 0 &&
+          !may_be_empty.contains(option->get_name())) {
+        option->check(not_empty);
+      }
+    }
+  }
+}
+
 int Main(int argc, char** argv) {
   using namespace attnd::client;  // NOLINT(google-build-using-namespace)
   int exit_code = kDone;
@@ -65,6 +89,7 @@ int Main(int argc, char** argv) {
   AddInterpolateCommand(app, &exit_code);
   AddLoadCommand(app, &exit_code);
   AddCompareCommand(app, &exit_code);
+  RefuseEmptyValues(app);
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
@@ -74,8 +99,14 @@ int Main(int argc, char** argv) {
                 << "compare\n";
       return kUsage;
     }
-    // 0 for --help and --version; CLI11 has a number of its own per mistake.
-    return app.exit(error) == 0 ? kDone : kUsage;
+    // --help and --version; CLI11 has a number of its own per mistake.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    const auto commands = app.get_subcommands();
+    const std::string command =
+        commands.empty() ? "attnctl" : "attnctl " + commands[0]->get_name();
+    std::cerr << "attnctl: " << error.what() << "\n  " << command
+              << " --help tells what it takes\n";
+    return kUsage;
   }
   return exit_code;
 }

@@ -1,5 +1,7 @@
 #include "client/attnctl/target_options.h"
 
+#include <limits>
+
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -7,6 +9,7 @@
 #include "client/channel.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/number_range.h"
 
 namespace attnd::client {
 namespace {
@@ -47,12 +50,15 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
       ->capture_default_str();
   add("--timeout", options->timeout, "TIME",
       "Time for each call, retries included: a number and ns us ms s min h d w")
+      ->check(TimeAbove0())
       ->capture_default_str();
   add("--attempts", options->attempts, "N",
       "Attempts per call when the server asks to come back later")
+      ->check(WholeNumber(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   add("--message-bytes", options->message_bytes, "BYTES",
       "Largest request and answer")
+      ->check(WholeNumber(1, std::numeric_limits<int>::max()))
       ->capture_default_str();
   add("--metadata", options->metadata, "KEY=VALUE",
       "Sent with every call; may be repeated. Keys of a-z 0-9 _ . - that are "

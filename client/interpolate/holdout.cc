@@ -19,7 +19,8 @@ absl::StatusOr<HoldoutBlocks> ParseHoldout(absl::string_view text) {
     return blocks;
   }
   return absl::InvalidArgumentError(absl::StrCat(
-      "holdout '", text, "', expected blocks x length, for example 40x13"));
+      "--holdout '", text,
+      "', expected blocks x length of at least 1 each, for example 40x13"));
 }
 
 absl::StatusOr<std::vector<bool>> HideBlocks(int64_t observations,
@@ -30,7 +31,7 @@ absl::StatusOr<std::vector<bool>> HideBlocks(int64_t observations,
   const int64_t gaps = hidden ? observations - *hidden - 1 : -1;
   if (gaps < blocks.count) {
     return absl::InvalidArgumentError(
-        absl::StrCat("holdout ", blocks.count, "x", blocks.length,
+        absl::StrCat("--holdout ", blocks.count, "x", blocks.length,
                      ": does not fit into ", observations,
                      " observations with a visible one on each side of every "
                      "block; hide fewer or shorter blocks"));

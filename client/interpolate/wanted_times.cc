@@ -17,8 +17,9 @@ absl::StatusOr<std::vector<int64_t>> RegularGrid(int64_t first_ns,
   const absl::int128 points = (absl::int128(last_ns) - first_ns) / step_ns + 1;
   if (points > kMaxGridPoints) {
     return absl::InvalidArgumentError(absl::StrCat(
-        "grid step ", DurationText(step_ns), ": more than ", kMaxGridPoints,
-        " points between the first and the last row; choose a longer step"));
+        "grid step ", DurationText(step_ns), ": ", static_cast<double>(points),
+        " points between the first and the last row, expected at most ",
+        kMaxGridPoints, "; choose a longer step"));
   }
   std::vector<int64_t> grid(static_cast<size_t>(points));
   for (size_t i = 0; i < grid.size(); ++i) {

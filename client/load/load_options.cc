@@ -8,8 +8,8 @@
 #include "absl/strings/str_format.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/number_range.h"
 #include "client/random.h"
-#include "client/whole_number.h"
 
 namespace attnd::client {
 namespace {
@@ -17,6 +17,9 @@ namespace {
 // Cap of an open loop: far above what a healthy server holds at once, far below
 // what exhausts this client's memory.
 constexpr int kDefaultCap = 1000;
+// What an option may ask for at most: beyond it, connections and memory of one
+// client end.
+constexpr int kMaxPlaces = 100'000;
 // Where a search begins.
 constexpr double kFirstRate = 100;
 constexpr char kDefaultDuration[] = "10s";
@@ -25,16 +28,18 @@ constexpr double kTimelineRows = 100;
 // A schedule that is bounded by calls alone; a hundred years of seconds.
 constexpr double kEndlessSeconds = 3e9;
 
-absl::StatusOr<int64_t> Length(const char* option, const std::string& text) {
-  absl::StatusOr<int64_t> ns = ParseDuration(text);
-  if (ns.ok() && *ns >= 0) return ns;
-  return absl::InvalidArgumentError(absl::StrCat(
-      option, ": ",
-      ns.ok() ? "expected no negative time" : ns.status().message()));
-}
-
 absl::Status Wrong(const auto&... parts) {
   return absl::InvalidArgumentError(absl::StrCat(parts...));
+}
+
+// The option that plans the arrivals of an open loop, as typed.
+std::string ScheduleText(const LoadArguments& arguments) {
+  if (!arguments.ramp.empty()) return absl::StrCat("--ramp ", arguments.ramp);
+  if (!arguments.steps.empty()) {
+    return absl::StrCat("--steps ", arguments.steps);
+  }
+  return arguments.rate ? absl::StrCat("--rate ", *arguments.rate)
+                        : "--find-max";
 }
 
 bool OpenLoop(const LoadArguments& arguments) {
@@ -58,18 +63,6 @@ absl::Status CheckModes(const LoadArguments& arguments) {
       (!OpenLoop(arguments) || !arguments.replay.empty())) {
     return Wrong("--poisson: expected --rate, --ramp, --steps or --find-max");
   }
-  if (arguments.rate && !(*arguments.rate > 0)) {
-    return Wrong("--rate ", *arguments.rate, ": expected more than 0");
-  }
-  if (!(arguments.speed > 0)) {
-    return Wrong("--speed ", arguments.speed, ": expected more than 0");
-  }
-  if (!(arguments.precision > 0 && arguments.precision <= 1)) {
-    return Wrong("--precision ", arguments.precision, ": expected 0 to 1");
-  }
-  if (!(arguments.verify >= 0 && arguments.verify <= 1)) {
-    return Wrong("--verify ", arguments.verify, ": expected 0 to 1");
-  }
   return absl::OkStatus();
 }
 
@@ -78,16 +71,10 @@ absl::Status SetPlaces(const LoadArguments& arguments, LoadPlan* plan) {
                      : OpenLoop(arguments)
                          ? std::max(kDefaultCap, arguments.connections)
                          : 1;
-  if (places < 1 || places > 100'000) {
-    return Wrong("--in-flight ", places, ": expected 1 to 100000");
-  }
-  if (arguments.connections < 1 || arguments.connections > places) {
+  if (arguments.connections > places) {
     return Wrong("--connections ", arguments.connections,
                  ": expected 1 to --in-flight ", places,
                  ", or some would stay idle");
-  }
-  if (arguments.requests && *arguments.requests < 1) {
-    return Wrong("--requests ", *arguments.requests, ": expected at least 1");
   }
   plan->conductor.slots = places;
   plan->conductor.calls = arguments.requests.value_or(0);
@@ -99,11 +86,11 @@ absl::Status SetPlaces(const LoadArguments& arguments, LoadPlan* plan) {
 absl::Status SetLengths(const LoadArguments& arguments, LoadPlan* plan) {
   std::string warm_up = arguments.warm_up;
   if (warm_up.empty()) warm_up = arguments.replay.empty() ? "1s" : "0s";
-  const auto warm_up_ns = Length("--warmup", warm_up);
+  const auto warm_up_ns = ParseDuration(warm_up);
   if (!warm_up_ns.ok()) return warm_up_ns.status();
   plan->conductor.warm_up_ns = *warm_up_ns;
   if (!arguments.max_lag.empty()) {
-    const auto lag = Length("--max-lag", arguments.max_lag);
+    const auto lag = ParseDuration(arguments.max_lag);
     if (!lag.ok()) return lag.status();
     plan->max_lag_ns = *lag;
   }
@@ -117,9 +104,8 @@ absl::Status SetLengths(const LoadArguments& arguments, LoadPlan* plan) {
   }
   if (arguments.requests || own_length) return absl::OkStatus();
   const auto duration =
-      Length("--duration", arguments.duration.value_or(kDefaultDuration));
+      ParseDuration(arguments.duration.value_or(kDefaultDuration));
   if (!duration.ok()) return duration.status();
-  if (*duration == 0) return Wrong("--duration: expected more than 0");
   plan->conductor.duration_ns = *duration;
   plan->seconds = static_cast<double>(*warm_up_ns + *duration) * 1e-9;
   return absl::OkStatus();
@@ -136,7 +122,9 @@ absl::StatusOr<Arrivals> ArrivalsOf(const LoadArguments& arguments,
         {static_cast<double>(plan.conductor.warm_up_ns) * 1e-9, rate, rate});
   }
   absl::StatusOr<RateProfile> profile = RateProfile::Make(std::move(segments));
-  if (!profile.ok()) return profile.status();
+  if (!profile.ok()) {
+    return Wrong(ScheduleText(arguments), ": ", profile.status().message());
+  }
   return arguments.poisson
              ? Arrivals::Poisson(*std::move(profile), arguments.work.seed)
              : Arrivals::Even(*std::move(profile));
@@ -214,7 +202,8 @@ void AddScheduleOptions(CLI::App* command, LoadArguments* arguments) {
         ->group(group);
   };
   add("--rate", arguments->rate, "N",
-      "Open loop: start this many calls per second, whatever becomes of them");
+      "Open loop: start this many calls per second, whatever becomes of them")
+      ->check(RealNumber(0, RateProfile::kMaxRate, Ends::kHigh));
   command
       ->add_flag("--poisson", arguments->poisson,
                  "At random (exponential gaps) instead of evenly")
@@ -230,6 +219,7 @@ void AddScheduleOptions(CLI::App* command, LoadArguments* arguments) {
       ->check(CLI::IsMember({"s", "ms", "us", "ns", "iso"}).description(""))
       ->capture_default_str();
   add("--speed", arguments->speed, "X", "Replay X times as fast")
+      ->check(RealNumber(0, kNoEnd, Ends::kNeither))
       ->capture_default_str();
   add("--when-full", arguments->when_full, "RULE",
       "Open loop with --in-flight reached: drop the call and count it, or let "
@@ -243,6 +233,7 @@ void AddScheduleOptions(CLI::App* command, LoadArguments* arguments) {
       ->group(group);
   add("--precision", arguments->precision, "X",
       "Relative width at which the search ends")
+      ->check(RealNumber(0, 1, Ends::kHigh))
       ->capture_default_str();
 }
 
@@ -259,10 +250,12 @@ void AddCheckOptions(CLI::App* command, LoadArguments* arguments) {
       "level of errors, errors<0.1% is added");
   add("--max-lag", arguments->max_lag, "TIME",
       "Largest p99 of this client's own lateness; default a tenth of the "
-      "median latency, at least 1ms");
+      "median latency, at least 1ms")
+      ->check(TimeAbove0());
   add("--verify", arguments->verify, "SHARE",
       "Check this share of the answers against a double-precision computation "
       "of this client's own")
+      ->check(RealNumber(0, 1))
       ->capture_default_str();
   add("--save", arguments->save, "PREFIX",
       "Requests with wrong answers go to PREFIX-1.pb and so on, for attnctl "
@@ -309,22 +302,26 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   add("-n,--in-flight", arguments->in_flight,
       "Closed loop: calls in flight at any time (default 1); open loop: at "
       "most (default 1000)")
+      ->check(WholeNumber(1, kMaxPlaces))
       ->type_name("N");
   add("-c,--connections", arguments->connections,
       "Connections to each endpoint")
+      ->check(WholeNumber(1, kMaxPlaces))
       ->type_name("N")
       ->capture_default_str();
   CLI::Option* duration =
       add("-d,--duration", arguments->duration, "Length of the measured part")
+          ->check(TimeAbove0())
           ->type_name("TIME")
           ->default_str(kDefaultDuration);
   add("-r,--requests", arguments->requests,
       "Calls of the measured part, instead of a length")
       ->type_name("N")
-      ->check(WholeNumber<int64_t>())
+      ->check(WholeNumber(1))
       ->excludes(duration);
   add("-w,--warmup", arguments->warm_up,
       "Time before it, which is not measured (default 1s; replay: 0s)")
+      ->check(TimeFrom0())
       ->type_name("TIME");
   add("--protocol", arguments->protocol, "What is spoken: attnd")
       ->check(CLI::IsMember({"attnd"}).description(""))
@@ -339,18 +336,6 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   AddWorkOptions(command, &arguments->work);
   AddCheckOptions(command, arguments);
   AddOutputOptions(command, arguments);
-  // An unset variable of a script is not an option left out.
-  const CLI::Validator not_empty(
-      [](const std::string& text) {
-        return text.empty() ? std::string("expected a value, found ''")
-                            : std::string();
-      },
-      "");
-  for (CLI::Option* option : command->get_options()) {
-    if (option->get_type_size() != 0 && option->get_name() != "--encoding") {
-      option->check(not_empty);
-    }
-  }
 }
 
 absl::StatusOr<Arrivals> ConstantArrivals(const LoadArguments& arguments,

@@ -12,10 +12,6 @@
 namespace attnd::client {
 namespace {
 
-// Ten times what one connection of gRPC carries; beyond it a rate is a typing
-// mistake.
-constexpr double kMaxRate = 1e7;
-
 double Calls(const RateSegment& segment) {
   return segment.seconds * (segment.begin_rate + segment.end_rate) / 2;
 }

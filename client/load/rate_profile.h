@@ -20,8 +20,12 @@ struct RateSegment {
 // Segments one after the other. Immutable.
 class RateProfile {
  public:
-  // InvalidArgument unless every length is > 0, every rate is in [0, 1e7] and
-  // at least one call is planned.
+  // Ten times what one connection of gRPC carries; beyond it a rate is a typing
+  // mistake.
+  static constexpr double kMaxRate = 1e7;
+
+  // InvalidArgument unless every length is > 0, every rate is in [0, kMaxRate]
+  // and at least one call is planned.
   static absl::StatusOr<RateProfile> Make(std::vector<RateSegment> segments);
 
   double seconds() const { return seconds_; }

@@ -1,6 +1,7 @@
 #include "client/load/slo.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -44,8 +45,9 @@ absl::StatusOr<SloClause> ParseClause(absl::string_view text) {
   bound = absl::StripAsciiWhitespace(bound);
   if (name == "rate") {
     clause.quantity = Quantity::kRate;
-    if (below || !absl::SimpleAtod(bound, &clause.bound)) {
-      return Wrong(text, "rate>ANSWERS per second");
+    if (below || !absl::SimpleAtod(bound, &clause.bound) ||
+        !(clause.bound >= 0) || std::isinf(clause.bound)) {
+      return Wrong(text, "rate>ANSWERS per second, at least 0");
     }
     return clause;
   }

@@ -17,9 +17,9 @@ namespace {
 absl::StatusOr<int64_t> Length(const char* option, const std::string& text) {
   absl::StatusOr<int64_t> ns = ParseDuration(text);
   if (ns.ok() && *ns >= 0) return ns;
-  return absl::InvalidArgumentError(absl::StrCat(
-      option, ": ",
-      ns.ok() ? "expected no negative time" : ns.status().message()));
+  return absl::InvalidArgumentError(
+      ns.ok() ? absl::StrCat(option, " ", text, ": expected at least 0")
+              : absl::StrCat(option, ": ", ns.status().message()));
 }
 
 absl::Status SetWindows(const WorkArguments& arguments, Work* work) {
@@ -183,8 +183,13 @@ absl::StatusOr<std::vector<WorkKind>> MakeWorkKinds(
   }
   if (entries.empty()) entries.push_back({.arguments = arguments});
   std::vector<WorkKind> kinds;
-  for (const MixEntry& entry : entries) {
-    absl::StatusOr<WorkKind> kind = MakeKind(entry);
+  for (size_t i = 0; i < entries.size(); ++i) {
+    absl::StatusOr<WorkKind> kind = MakeKind(entries[i]);
+    if (!kind.ok() && !arguments.mix.empty()) {
+      return absl::Status(kind.status().code(),
+                          absl::StrCat("--mix '", arguments.mix[i],
+                                       "': ", kind.status().message()));
+    }
     if (!kind.ok()) return kind.status();
     kinds.push_back(*std::move(kind));
   }

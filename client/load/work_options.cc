@@ -8,7 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
-#include "client/whole_number.h"
+#include "client/number_range.h"
 
 namespace attnd::client {
 namespace {
@@ -16,14 +16,17 @@ namespace {
 // Options by name, for the command line and for --mix alike.
 using Arguments = WorkArguments;
 
+constexpr absl::string_view kTime = "TIME";
+
 struct WorkOption {
   const char* name;
-  const char* type;
+  absl::string_view type;
   const char* text;
   std::variant<int64_t Arguments::*, std::optional<int64_t> Arguments::*,
                std::string Arguments::*>
       value;
   std::vector<const char*> choices = {};  // of a text; empty = any
+  int64_t least = 1;                      // of a number
 };
 
 const std::vector<WorkOption>& WorkOptions() {
@@ -69,11 +72,15 @@ const std::vector<WorkOption>& WorkOptions() {
        "Of the linear kind: event, zero_order_hold or trapezoid",
        &Arguments::input_rule,
        {"event", "zero_order_hold", "trapezoid"}},
-      {"past", "TIME", "Keys at most this old are visible", &Arguments::past},
-      {"future", "TIME", "Keys at most this far ahead are visible",
+      {"past", kTime, "Keys at most this old are visible", &Arguments::past},
+      {"future", kTime, "Keys at most this far ahead are visible",
        &Arguments::future},
-      {"past-keys", "N", "So many keys back are visible",
-       &Arguments::past_keys},
+      {"past-keys",
+       "N",
+       "So many keys back are visible",
+       &Arguments::past_keys,
+       {},
+       0},
       {"times",
        "KIND",
        "Times of the rows: none, grid, jitter (a grid that trembles), poisson, "
@@ -81,7 +88,7 @@ const std::vector<WorkOption>& WorkOptions() {
        &Arguments::times,
        {"none", "grid", "jitter", "poisson", "bursts", "duplicates", "missing",
         "days"}},
-      {"gap", "TIME", "Mean time between rows", &Arguments::gap},
+      {"gap", kTime, "Mean time between rows", &Arguments::gap},
       {"arrays", "FILE",
        "Send these arrays: a .npz with query, key, value, query_time, "
        "key_time, "
@@ -170,7 +177,9 @@ absl::Status SetField(const std::string& name, const std::string& value,
                                         : absl::StrJoin(option.choices, ", "));
   }
   return absl::InvalidArgumentError(
-      absl::StrCat("--mix: '", name, "' is no option of the work; see --help"));
+      absl::StrCat("--mix: '", name,
+                   "' is no option of the work, expected one without its "
+                   "dashes, name or weight; see --help"));
 }
 
 }  // namespace
@@ -184,9 +193,10 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
           return command->add_option(name, arguments->*value, option.text);
         },
         option.value);
-    added->type_name(option.type)->group(group);
+    added->type_name(std::string(option.type))->group(group);
     const auto* word = std::get_if<std::string Arguments::*>(&option.value);
-    if (word == nullptr) added->check(WholeNumber<int64_t>());
+    if (word == nullptr) added->check(WholeNumber(option.least));
+    if (option.type == kTime) added->check(TimeFrom0());
     const bool has_default =
         word != nullptr
             ? !(arguments->**word).empty()
@@ -212,6 +222,7 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
       ->add_option("--ragged", arguments->ragged,
                    "Batch items have lengths of their own: 0.5 = from half of "
                    "the rows to all")
+      ->check(RealNumber(0, 1, Ends::kLow))
       ->type_name("SHARE")
       ->group(group);
   command
@@ -225,12 +236,13 @@ void AddWorkOptions(CLI::App* command, WorkArguments* arguments) {
       ->add_option(
           "--priority", arguments->priority,
           "Priority of the requests, -10 to 10; larger is served first")
+      ->check(WholeNumber(-10, 10))
       ->type_name("N")
       ->group(group);
   command
       ->add_option("--seed", arguments->seed,
                    "Random seed of data, order and arrivals")
-      ->check(WholeNumber<uint64_t>())
+      ->check(Seed())
       ->type_name("N")
       ->group(group)
       ->capture_default_str();

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "client/duration_text.h"
 #include "client/random.h"
 #include "client/request.h"
 #include "proto/wire.h"
@@ -191,18 +192,17 @@ absl::Status CheckWork(const Work& work) {
   if (work.mean_gap_ns < 0 ||
       LongestSpanNs(work.times, work.mean_gap_ns,
                     std::max(work.queries, work.keys)) > 9e18) {
-    return absl::InvalidArgumentError(
-        "--gap: expected at least 0, and less than 140 years for all rows");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--gap ", DurationText(static_cast<double>(work.mean_gap_ns)),
+        ": expected at least 0, and less than 140 years for all rows"));
   }
   if ((work.past_ns || work.future_ns) && work.times == TimeKind::kNone) {
     return absl::InvalidArgumentError(
         "--past, --future: expected --times; rows without them have no clock");
   }
-  for (const auto& window : {work.past_ns, work.future_ns, work.past_keys}) {
-    if (window.value_or(0) < 0) {
-      return absl::InvalidArgumentError(
-          "--past, --future, --past-keys: expected at least 0");
-    }
+  if (work.past_keys.value_or(0) < 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--past-keys ", *work.past_keys, ": expected at least 0"));
   }
   if (!(work.ragged >= 0 && work.ragged < 1)) {
     return absl::InvalidArgumentError(
