@@ -51,10 +51,6 @@ absl::StatusOr<std::string> ReadFile(const std::string& path) {
 absl::Status WriteFile(const std::string& path, absl::string_view content) {
   if (path == "-") return WriteTo(File(stdout), path, content);
   std::error_code error;
-  const std::filesystem::path folder =
-      std::filesystem::path(path).parent_path();
-  if (!folder.empty()) std::filesystem::create_directories(folder, error);
-  if (error) return absl::ErrnoToStatus(error.value(), folder.string());
   // Renaming over a device or pipe would replace it: those are written to.
   const std::filesystem::file_status present =
       std::filesystem::status(path, error);

@@ -15,8 +15,8 @@ namespace attnd::client {
 absl::StatusOr<std::string> ReadFile(const std::string& path);
 
 // Replaces `path` by `content`; "-" is standard output. The file appears whole
-// or not at all: it is written beside its place and renamed. Missing folders on
-// the way are made.
+// or not at all: it is written beside its place and renamed. Its folder must be
+// there.
 absl::Status WriteFile(const std::string& path, absl::string_view content);
 
 }  // namespace attnd::client

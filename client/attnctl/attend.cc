@@ -17,6 +17,7 @@
 #include "client/attnctl/target_options.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/named_files.h"
 #include "client/number_range.h"
 #include "proto/wire.h"
 
@@ -167,9 +168,46 @@ absl::StatusOr<v1::AttendRequest> RequestOf(const Arguments& arguments) {
   return MakeAttendRequest(attend);
 }
 
+// What will be read and written; the request says which results there are.
+absl::Status CheckFilesOf(const Arguments& arguments,
+                          const v1::AttendRequest& request) {
+  const AttendArguments& attend = arguments.attend;
+  std::vector<NamedFile> inputs = TargetFiles(arguments.target);
+  inputs.insert(inputs.end(), {{"--query", attend.query},
+                               {"--key", attend.key},
+                               {"--value", attend.value},
+                               {"--query-time", attend.query_time},
+                               {"--key-time", attend.key_time},
+                               {"--key-validity", attend.key_validity},
+                               {"--value-mask", attend.value_mask},
+                               {"--bias", attend.bias},
+                               {"--replay", arguments.replay}});
+  for (const std::string& path : arguments.linear.merge) {
+    inputs.push_back({"--merge", path});
+  }
+  std::vector<NamedFile> outputs = {{"--state", arguments.linear.state}};
+  const auto add = [&](const char* name) {
+    outputs.push_back(
+        {"--out", absl::StrCat(arguments.prefix, ".", name, ".npy")});
+  };
+  if (request.outputs().empty()) add("output");
+  for (const int output : request.outputs()) {
+    if (output == v1::OUTPUT_TOP_K) {
+      for (const char* name : {"top_indices", "top_weights", "top_times"}) {
+        add(name);
+      }
+    } else {
+      add(OutputName(static_cast<v1::Output>(output)));
+    }
+  }
+  return CheckFiles(inputs, outputs);
+}
+
 ExitCode Run(Arguments& arguments) {
   absl::StatusOr<v1::AttendRequest> request = RequestOf(arguments);
   if (!request.ok()) return FailedInput(request.status());
+  const absl::Status files = CheckFilesOf(arguments, *request);
+  if (!files.ok()) return FailedInput(files);
   arguments.real_times = request->key_time().type() == v1::TIME_TYPE_F64;
   const absl::Status linear = SetLinear(arguments.linear, &*request);
   if (!linear.ok()) return FailedInput(linear);

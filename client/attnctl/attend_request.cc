@@ -15,13 +15,14 @@ absl::Status About(const std::string& what, const absl::Status& status) {
                       absl::StrCat(what, ": ", status.message()));
 }
 
+constexpr std::pair<const char*, v1::Output> kOutputs[] = {
+    {"output", v1::OUTPUT_OUTPUT},     {"lse", v1::OUTPUT_LSE},
+    {"scores", v1::OUTPUT_SCORES},     {"weights", v1::OUTPUT_WEIGHTS},
+    {"key_mass", v1::OUTPUT_KEY_MASS}, {"entropy", v1::OUTPUT_ENTROPY},
+    {"top_k", v1::OUTPUT_TOP_K}};
+
 absl::StatusOr<v1::Output> OutputOf(const std::string& name) {
-  const std::pair<const char*, v1::Output> outputs[] = {
-      {"output", v1::OUTPUT_OUTPUT},     {"lse", v1::OUTPUT_LSE},
-      {"scores", v1::OUTPUT_SCORES},     {"weights", v1::OUTPUT_WEIGHTS},
-      {"key_mass", v1::OUTPUT_KEY_MASS}, {"entropy", v1::OUTPUT_ENTROPY},
-      {"top_k", v1::OUTPUT_TOP_K}};
-  for (const auto& [known, output] : outputs) {
+  for (const auto& [known, output] : kOutputs) {
     if (name == known) return output;
   }
   return absl::InvalidArgumentError(
@@ -54,6 +55,13 @@ absl::Status SetTime(const std::string& path, const std::string& unit,
 }
 
 }  // namespace
+
+const char* OutputName(v1::Output output) {
+  for (const auto& [name, known] : kOutputs) {
+    if (output == known) return name;
+  }
+  return "";
+}
 
 absl::StatusOr<v1::AttendRequest> MakeAttendRequest(
     const AttendArguments& arguments) {

@@ -47,6 +47,9 @@ struct AttendArguments {
   int32_t top_k = 0;
 };
 
+// "key_mass"; empty for an output that attnctl does not know.
+const char* OutputName(v1::Output output);
+
 // Reads the files and builds the request. Errors name the option or the file.
 absl::StatusOr<v1::AttendRequest> MakeAttendRequest(
     const AttendArguments& arguments);

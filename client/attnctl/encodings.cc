@@ -15,6 +15,7 @@
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
 #include "client/files.h"
+#include "client/named_files.h"
 #include "client/number_range.h"
 #include "client/show/encoding_plot.h"
 #include "client/show/residuals.h"
@@ -141,6 +142,9 @@ ExitCode Run(const EncodingsArguments& arguments) {
     return FailedInput(
         absl::InvalidArgumentError("--json, --length: not with check"));
   }
+  const absl::Status files =
+      CheckFiles(TargetFiles(arguments.target), {{"--svg", arguments.svg}});
+  if (!files.ok()) return FailedInput(files);
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
   const absl::StatusOr<v1::ListEncodingsResponse> reply =

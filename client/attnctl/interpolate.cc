@@ -24,6 +24,7 @@
 #include "client/interpolate/split.h"
 #include "client/interpolate/trend.h"
 #include "client/interpolate/wanted_times.h"
+#include "client/named_files.h"
 
 namespace attnd::client {
 namespace {
@@ -44,6 +45,11 @@ absl::StatusOr<Series> ReadSeries(const InterpolateArguments& arguments,
   if (series.ok()) return series;
   return absl::InvalidArgumentError(
       absl::StrCat(arguments.input, ": ", series.status().message()));
+}
+
+// Of --at.
+bool IsKeyword(const std::string& at) {
+  return at == "rows" || at == "missing" || at == "hidden";
 }
 
 // The distinct wanted times, sorted.
@@ -149,7 +155,19 @@ ExitCode WriteResults(const InterpolateArguments& arguments,
   return kDone;
 }
 
+absl::Status CheckFilesOf(const InterpolateArguments& arguments) {
+  std::vector<NamedFile> inputs = TargetFiles(arguments.target);
+  inputs.push_back({"csv", arguments.input});
+  if (!IsKeyword(arguments.at) && !ParseDuration(arguments.at).ok()) {
+    inputs.push_back({"--at", arguments.at});
+  }
+  return CheckFiles(inputs,
+                    {{"--out", arguments.out}, {"--plot", arguments.plot}});
+}
+
 ExitCode Run(const InterpolateArguments& arguments) {
+  const absl::Status files = CheckFilesOf(arguments);
+  if (!files.ok()) return FailedInput(files);
   const auto format = TimeFormatOf(arguments.time_unit);
   if (!format.ok()) return FailedInput(format.status());
   const auto options = MakeEstimateOptions(arguments);

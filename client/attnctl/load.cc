@@ -21,6 +21,8 @@
 #include "client/load/load_options.h"
 #include "client/load/load_report.h"
 #include "client/load/session.h"
+#include "client/load/verify_kept.h"
+#include "client/named_files.h"
 
 namespace attnd::client {
 namespace {
@@ -110,24 +112,37 @@ struct Arguments {
   LoadArguments load;
 };
 
-absl::Status WriteHistograms(const LoadReport& report,
-                             const LoadArguments& load) {
-  const LoadResult& result = report.result;
-  if (!load.hdr.empty()) {
-    const std::string log =
-        HistogramLog(report.setting.start_epoch_seconds,
-                     {{"latency", report.setting.warm_up_seconds,
-                       result.span_seconds, &result.all.latency_ns},
-                      {"service", report.setting.warm_up_seconds,
-                       result.span_seconds, &result.all.service_ns}});
-    absl::Status status = WriteFile(load.hdr, log);
-    if (!status.ok()) return status;
+// Before the run, whose result would be lost.
+absl::Status CheckFilesOf(const Arguments& arguments) {
+  const LoadArguments& load = arguments.load;
+  std::vector<NamedFile> inputs = LoadInputs(load);
+  for (const NamedFile& file : TargetFiles(arguments.target)) {
+    inputs.push_back(file);
   }
-  if (load.hgrm.empty()) return absl::OkStatus();
-  return WriteFile(load.hgrm, result.all.latency_ns.PercentileText(1e6));
+  std::vector<NamedFile> outputs = {
+      {"--json", load.json}, {"--csv", load.csv},     {"--hdr", load.hdr},
+      {"--hgrm", load.hgrm}, {"--junit", load.junit}, {"--html", load.html}};
+  for (int i = 1; load.verify > 0 && i <= kSavedRequests; ++i) {
+    outputs.push_back({"--save", SavedRequestPath(load.save, i)});
+  }
+  return CheckFiles(inputs, outputs);
 }
 
-absl::Status WriteReports(const LoadReport& report, const LoadArguments& load) {
+std::string HistogramForm(const LoadReport& report) {
+  const LoadResult& result = report.result;
+  return HistogramLog(report.setting.start_epoch_seconds,
+                      {{"latency", report.setting.warm_up_seconds,
+                        result.span_seconds, &result.all.latency_ns},
+                       {"service", report.setting.warm_up_seconds,
+                        result.span_seconds, &result.all.service_ns}});
+}
+
+std::string PercentileForm(const LoadReport& report) {
+  return report.result.all.latency_ns.PercentileText(1e6);
+}
+
+// Every form that can be written is, whatever becomes of the others.
+ExitCode WriteReports(const LoadReport& report, const LoadArguments& load) {
   if (load.json == "-") {
     std::cout << ReportJson(report);
   } else {
@@ -135,16 +150,16 @@ absl::Status WriteReports(const LoadReport& report, const LoadArguments& load) {
   }
   using Form = std::string (*)(const LoadReport&);
   const std::pair<const std::string&, Form> files[] = {
-      {load.json, ReportJson},
-      {load.csv, ReportCsv},
-      {load.junit, ReportJunit},
-      {load.html, ReportHtml}};
+      {load.json, ReportJson},   {load.csv, ReportCsv},
+      {load.junit, ReportJunit}, {load.html, ReportHtml},
+      {load.hdr, HistogramForm}, {load.hgrm, PercentileForm}};
+  ExitCode code = kDone;
   for (const auto& [path, form] : files) {
     if (path.empty() || (path == "-" && form == ReportJson)) continue;
     absl::Status status = WriteFile(path, form(report));
-    if (!status.ok()) return status;
+    if (!status.ok()) code = FailedOutput(status);
   }
-  return WriteHistograms(report, load);
+  return code;
 }
 
 ExitCode Verdict(const LoadReport& report) {
@@ -166,6 +181,8 @@ int TerminalColumns() {
 }
 
 ExitCode Run(const Arguments& arguments) {
+  const absl::Status files = CheckFilesOf(arguments);
+  if (!files.ok()) return FailedInput(files);
   auto plan = MakeLoadPlan(arguments.load);
   if (!plan.ok()) return FailedInput(plan.status());
   const auto options = MakeClientOptions(arguments.target);
@@ -191,8 +208,8 @@ ExitCode Run(const Arguments& arguments) {
     return kInvalidRun;
   }
   report->setting.client_version = ATTND_VERSION;
-  const absl::Status written = WriteReports(*report, arguments.load);
-  return written.ok() ? Verdict(*report) : FailedOutput(written);
+  const ExitCode written = WriteReports(*report, arguments.load);
+  return written == kDone ? Verdict(*report) : written;
 }
 
 }  // namespace

@@ -79,6 +79,12 @@ void AddTargetOptions(CLI::App* command, TargetOptions* options) {
       "--target");
 }
 
+std::vector<NamedFile> TargetFiles(const TargetOptions& options) {
+  return {{"--tls-ca", options.tls_ca},
+          {"--tls-cert", options.tls_cert},
+          {"--tls-key", options.tls_key}};
+}
+
 absl::StatusOr<ClientOptions> MakeClientOptions(const TargetOptions& options) {
   ClientOptions result;
   result.endpoints = absl::StrSplit(options.target, ',');

@@ -9,6 +9,7 @@
 
 #include "absl/status/statusor.h"
 #include "client/client.h"
+#include "client/named_files.h"
 
 namespace attnd::client {
 
@@ -28,6 +29,9 @@ struct TargetOptions {
 // Adds --target, --timeout, --attempts, --tls... to a subcommand, in a group of
 // their own. `options` gives the defaults and must outlive `command`.
 void AddTargetOptions(CLI::App* command, TargetOptions* options);
+
+// The files that they name.
+std::vector<NamedFile> TargetFiles(const TargetOptions& options);
 
 // What the library wants to know; reads the TLS files. InvalidArgument and file
 // errors name the option.

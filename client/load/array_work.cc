@@ -13,7 +13,12 @@
 namespace attnd::client {
 namespace {
 
+constexpr const char* kTensors[] = {"query", "key", "value"};
+constexpr const char* kTimes[] = {"query_time", "key_time"};
+
 using Arrays = std::map<std::string, NpyArray>;
+
+bool IsArchive(const std::string& path) { return absl::EndsWith(path, ".npz"); }
 
 absl::Status About(const std::string& path, const std::string& name,
                    const absl::Status& status) {
@@ -30,17 +35,19 @@ absl::StatusOr<Arrays> ReadArchive(const std::string& path) {
       absl::StrCat(path, ": ", arrays.status().message()));
 }
 
+std::string FileOf(const std::string& prefix, const char* name) {
+  return absl::StrCat(prefix, ".", name, ".npy");
+}
+
 absl::StatusOr<Arrays> ReadFiles(const std::string& prefix) {
   Arrays arrays;
-  for (const char* name : {"query", "key", "value"}) {
-    absl::StatusOr<NpyArray> array =
-        ReadNpy(absl::StrCat(prefix, ".", name, ".npy"));
+  for (const char* name : kTensors) {
+    absl::StatusOr<NpyArray> array = ReadNpy(FileOf(prefix, name));
     if (!array.ok()) return array.status();
     arrays[name] = *std::move(array);
   }
-  for (const char* name : {"query_time", "key_time"}) {
-    absl::StatusOr<NpyArray> array =
-        ReadNpy(absl::StrCat(prefix, ".", name, ".npy"));
+  for (const char* name : kTimes) {
+    absl::StatusOr<NpyArray> array = ReadNpy(FileOf(prefix, name));
     if (absl::IsNotFound(array.status())) continue;
     if (!array.ok()) return array.status();
     arrays[name] = *std::move(array);
@@ -50,10 +57,18 @@ absl::StatusOr<Arrays> ReadFiles(const std::string& prefix) {
 
 }  // namespace
 
+std::vector<std::string> ArrayFiles(const std::string& path) {
+  if (IsArchive(path)) return {path};
+  std::vector<std::string> files;
+  for (const char* name : kTensors) files.push_back(FileOf(path, name));
+  for (const char* name : kTimes) files.push_back(FileOf(path, name));
+  return files;
+}
+
 absl::StatusOr<std::vector<v1::AttendRequest>> ReadArrayRequests(
     const std::string& path, const std::string& unit, const Work& work) {
   const absl::StatusOr<Arrays> arrays =
-      absl::EndsWith(path, ".npz") ? ReadArchive(path) : ReadFiles(path);
+      IsArchive(path) ? ReadArchive(path) : ReadFiles(path);
   if (!arrays.ok()) return arrays.status();
   v1::AttendRequest request;
   const std::pair<const char*, v1::Tensor*> tensors[] = {
@@ -71,7 +86,7 @@ absl::StatusOr<std::vector<v1::AttendRequest>> ReadArrayRequests(
     if (!made.ok()) return About(path, name, made.status());
     *tensor = *std::move(made);
   }
-  for (const char* name : {"query_time", "key_time"}) {
+  for (const char* name : kTimes) {
     const auto found = arrays->find(name);
     if (found == arrays->end()) continue;
     absl::StatusOr<v1::TimeAxis> axis = TimeAxisFromNpy(found->second, unit);

@@ -11,6 +11,9 @@
 
 namespace attnd::client {
 
+// The archive itself, or the files of a prefix.
+std::vector<std::string> ArrayFiles(const std::string& path);
+
 // One request with the arrays query, key, value and, both or none, query_time
 // and key_time: of an archive "FILE.npz", or of the files "PREFIX.query.npy"
 // and so on. Encoding, mask, outputs and priority are those of `work`, its

@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "client/duration_text.h"
 #include "client/files.h"
+#include "client/load/array_work.h"
 #include "client/number_range.h"
 #include "client/random.h"
 
@@ -336,6 +337,23 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
   AddWorkOptions(command, &arguments->work);
   AddCheckOptions(command, arguments);
   AddOutputOptions(command, arguments);
+}
+
+std::vector<NamedFile> LoadInputs(const LoadArguments& arguments) {
+  std::vector<NamedFile> inputs = {{"--replay", arguments.replay}};
+  const auto add = [&](const WorkArguments& work) {
+    inputs.push_back({"--series", work.series});
+    if (work.arrays.empty()) return;
+    for (const std::string& path : ArrayFiles(work.arrays)) {
+      inputs.push_back({"--arrays", path});
+    }
+  };
+  if (arguments.work.mix.empty()) add(arguments.work);
+  for (const std::string& text : arguments.work.mix) {
+    const auto entry = ParseMixEntry(text, arguments.work);
+    if (entry.ok()) add(entry->arguments);
+  }
+  return inputs;
 }
 
 absl::StatusOr<Arrivals> ConstantArrivals(const LoadArguments& arguments,

@@ -13,6 +13,7 @@
 #include "client/load/slo.h"
 #include "client/load/work_kinds.h"
 #include "client/load/work_options.h"
+#include "client/named_files.h"
 
 namespace attnd::client {
 
@@ -72,6 +73,9 @@ struct LoadPlan {
   int64_t max_lag_ns = 0;
   std::vector<WorkKind> kinds = {};
 };
+
+// The files of the schedule and of the work.
+std::vector<NamedFile> LoadInputs(const LoadArguments& arguments);
 
 // Reads the files of the work and of a replay. InvalidArgument names the
 // option.

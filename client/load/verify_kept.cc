@@ -12,9 +12,6 @@
 namespace attnd::client {
 namespace {
 
-// Requests that are saved; the rest are counted.
-constexpr size_t kSaved = 5;
-
 // What is wrong with an answer; empty = nothing.
 std::string Fault(const v1::AttendRequest& request, grpc::ByteBuffer* bytes,
                   const resolved::Answer& reference, Verification* found) {
@@ -29,6 +26,10 @@ std::string Fault(const v1::AttendRequest& request, grpc::ByteBuffer* bytes,
 }
 
 }  // namespace
+
+std::string SavedRequestPath(const std::string& prefix, int number) {
+  return absl::StrCat(prefix, "-", number, ".pb");
+}
 
 absl::StatusOr<Verification> VerifyKept(
     std::vector<KeptAnswer> kept,
@@ -59,9 +60,9 @@ absl::StatusOr<Verification> VerifyKept(
         Fault(request, &answer.answer, *reference, &found);
     if (fault.empty()) continue;
     ++found.wrong;
-    if (found.mismatches.size() == kSaved) continue;
+    if (found.mismatches.size() == kSavedRequests) continue;
     const std::string path =
-        absl::StrCat(prefix, "-", found.mismatches.size() + 1, ".pb");
+        SavedRequestPath(prefix, static_cast<int>(found.mismatches.size()) + 1);
     absl::Status written = WriteFile(path, request.SerializeAsString());
     found.mismatches.push_back(
         written.ok() ? absl::StrCat(fault, "; attnctl attend --replay ", path,

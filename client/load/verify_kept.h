@@ -13,6 +13,11 @@
 
 namespace attnd::client {
 
+// Requests that are saved at most; the rest are counted.
+inline constexpr int kSavedRequests = 5;
+// "PREFIX-1.pb", numbers from 1.
+std::string SavedRequestPath(const std::string& prefix, int number);
+
 // `requests` by the numbers of the kept answers. The request of each of the
 // first few mismatches is written to "PREFIX-1.pb", ..., for `attnctl attend
 // --replay`; where it cannot be, the mismatch says so. An error of a call or of

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <csignal>
+#include <filesystem>
 #include <mutex>
 
 #include "absl/strings/str_cat.h"
@@ -163,7 +164,39 @@ TEST_F(AttnctlLoad, WritesEveryFormAndComparesThem) {
   for (const char* figure : {"answers/s", "mean", "p50", "p90", "p99"}) {
     EXPECT_THAT(compared.out, HasSubstr(figure));
   }
-  EXPECT_EQ(Load({"--html", "/dev/null/none"}).exit_code, 5);
+}
+
+// Found out before anything is sent, not after a long run.
+TEST_F(AttnctlLoad, AResultThatCouldNotBeWrittenIsRefusedBeforeTheRun) {
+  const std::string none = folder_ + "none/r";
+  for (const char* option : {"--json=", "--csv=", "--hdr=", "--hgrm=",
+                             "--junit=", "--html=", "--verify=1 --save="}) {
+    const ProcessResult result =
+        Load(absl::StrSplit(absl::StrCat(option, none), ' '));
+    EXPECT_EQ(result.exit_code, 4) << option;
+    EXPECT_THAT(result.err, HasSubstr("there is no folder"));
+    EXPECT_EQ(result.out, "");
+  }
+  ASSERT_TRUE(WriteFile(folder_ + "moments", "0\n1\n").ok());
+  const ProcessResult twice = RunAttnctl(
+      {"load", "--target", stub_.address(), "--replay", folder_ + "moments",
+       absl::StrCat("--json=", folder_, "./moments")});
+  EXPECT_EQ(twice.exit_code, 4);
+  EXPECT_THAT(twice.err, HasSubstr("is what --replay reads"));
+  EXPECT_THAT(stub_.arrivals(), SizeIs(0u));
+}
+
+// One file that fails at the end, a full disk, takes no other with it.
+TEST_F(AttnctlLoad, ResultsThatCanBeWrittenAre) {
+  const ProcessResult result =
+      Load({"--json=/dev/full", "--csv", "/dev/full", "--html",
+            folder_ + "r.html", "--hgrm", folder_ + "r.hgrm"});
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.out, HasSubstr("throughput"));
+  EXPECT_THAT(result.err, HasSubstr("/dev/full: No space left on device"));
+  for (const char* name : {"r.html", "r.hgrm"}) {
+    EXPECT_TRUE(ReadFile(folder_ + name).ok()) << name;
+  }
 }
 
 // A full disk takes no result; a run whose result nobody has is not done.
@@ -200,13 +233,19 @@ TEST_F(AttnctlLoad, AResultThatStandardOutputDoesNotTakeIsExitCode5) {
 
 // What was found wrong is told even where its request cannot be kept.
 TEST_F(AttnctlLoad, WrongAnswersThatCannotBeSavedAreStillReported) {
-  const ProcessResult result = Load(
-      {"--verify", "1", "--distinct", "1", "--save", "/dev/null/none/bad"});
+  const std::string gone = folder_ + "gone";
+  std::filesystem::create_directory(gone);
+  stub_.on_attend = [&](int, const v1::AttendRequest&, v1::AttendResponse*) {
+    std::filesystem::remove(gone);
+    return grpc::Status::OK;
+  };
+  const ProcessResult result =
+      Load({"--verify", "1", "--distinct", "1", "--save", gone + "/bad"});
   EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
   EXPECT_THAT(result.out, AllOf(HasSubstr("throughput"),
                                 HasSubstr("verified     20 answers, 20 wrong"),
-                                ContainsRegex("WRONG .*could not be saved: "
-                                              "/dev/null/none")));
+                                ContainsRegex("WRONG .*could not be saved: .*"
+                                              "No such file")));
 }
 
 TEST_F(AttnctlLoad, AnInterruptedRunIsReportedAndIsExitCode3) {

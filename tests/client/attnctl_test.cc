@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
+#include <filesystem>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -316,11 +317,47 @@ TEST_F(AttnctlAttend, PrintsEveryViolatedField) {
 }
 
 TEST_F(AttnctlAttend, AnOutputThatCannotBeWrittenIsExitCode5) {
-  prefix_ = "/dev/null/result";
+  const std::string gone = folder_ + "gone";
+  std::filesystem::create_directory(gone);
+  stub_.on_attend = [&](int, const v1::AttendRequest& request,
+                        v1::AttendResponse* response) {
+    std::filesystem::remove(gone);
+    return StubAttend({{"plain", {}}}, request, response);
+  };
+  prefix_ = gone + "/result";
   const ProcessResult result =
       Run({"--query-time", folder_ + "tq.npy", "--key-time", folder_ + "tk.npy",
            "--unit", "s", "--encoding", "plain"});
   EXPECT_EQ(result.exit_code, 5) << result.out << result.err;
+}
+
+TEST_F(AttnctlAttend, FilesThatStandInEachOthersWayAreRefused) {
+  const std::string query = folder_ + "in.output.npy";
+  std::filesystem::copy(folder_ + "q.npy", query);
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{"attend", "--query", query, "--key", query, "--value", query,
+             "--out", folder_ + "./in"},
+            "is what --query reads"},
+           {{"attend", "--query", query, "--key", query, "--value", query,
+             "--out", folder_ + "none/r"},
+            "there is no folder"},
+           {{"encodings", "show", "plain", "--svg", folder_ + "none/r.svg"},
+            "there is no folder"},
+           {{"interpolate", query, "--out", query}, "is what csv reads"},
+           {{"interpolate", query, "--out", folder_ + "r", "--plot",
+             folder_ + "./r"},
+            "is where --out goes"}}) {
+    std::vector<std::string> arguments = c.arguments;
+    arguments.insert(arguments.end(), {"--target", stub_.address()});
+    const ProcessResult result = RunAttnctl(arguments);
+    EXPECT_EQ(result.exit_code, 4) << absl::StrJoin(arguments, " ");
+    EXPECT_THAT(result.err, HasSubstr(c.text));
+  }
+  EXPECT_TRUE(stub_.arrivals().empty());
 }
 
 }  // namespace
