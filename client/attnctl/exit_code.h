@@ -11,7 +11,8 @@ enum ExitCode : int {
   // level was missed. compare: worse than tolerated. encodings
   // check: something is off.
   kRefused = 1,
-  // The service was not reached, or not in time. load: answers were wrong.
+  // The service was not reached, or not in time. load: answers were wrong
+  // or could not be checked.
   kUnreachable = 2,
   // load, compare: the figures of this run must not be used.
   kInvalidRun = 3,

@@ -64,6 +64,9 @@ Verification
   them again in double precision from the definitions of the encodings that the
   server lists. Each output is held to the accuracy that servers promise; of
   large requests some rows are checked. Requests with wrong answers are saved.
+  So are those whose answers could not be checked, because the server no longer
+  said what their encoding is or the computation does not know it: an answer
+  that nobody can check counts as a wrong one.
 
 The search
   --find-max doubles the rate until --slo is missed, halves the interval until
@@ -74,7 +77,7 @@ The search
 Exit codes
   0  done: levels met, answers right
   1  a service level was missed, or --find-max found no rate
-  2  answers were wrong
+  2  answers were wrong, or could not be checked
   3  the run is invalid: no connection, no success, interrupted, or this client
      too slow
   4  wrong arguments, or a file that cannot be read
@@ -164,7 +167,7 @@ ExitCode WriteReports(const LoadReport& report, const LoadArguments& load) {
 
 ExitCode Verdict(const LoadReport& report) {
   if (!report.invalid.empty()) return kInvalidRun;
-  if (report.verification && report.verification->wrong > 0) {
+  if (report.verification && !report.verification->Passed()) {
     return kUnreachable;
   }
   const bool missed =

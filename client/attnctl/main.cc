@@ -33,7 +33,8 @@ Exit codes
   1  the service refused the request (health: not SERVING; load: a service
      level was missed; compare: worse than tolerated; encodings
      check: something is off)
-  2  the service was not reached, or not in time (load: answers were wrong)
+  2  the service was not reached, or not in time (load: answers were wrong, or
+     could not be checked)
   3  load, compare: the run was invalid, its figures must not be used
   4  wrong arguments, or an input file that cannot be read
   5  a result could not be written

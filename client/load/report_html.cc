@@ -48,8 +48,11 @@ std::string Verdict(const LoadReport& report) {
   if (!report.invalid.empty()) {
     return "<p class=\"bad\">INVALID: these figures must not be used</p>\n";
   }
-  if (report.verification && report.verification->wrong > 0) {
-    return "<p class=\"bad\">Answers were wrong</p>\n";
+  if (report.verification && !report.verification->Passed()) {
+    return absl::StrCat(
+        "<p class=\"bad\">Answers ",
+        report.verification->wrong > 0 ? "were wrong" : "could not be verified",
+        "</p>\n");
   }
   if (!AllMet(report.slo)) {
     return "<p class=\"bad\">Service level missed</p>\n";
@@ -91,14 +94,24 @@ std::string NotesTable(const LoadReport& report) {
                     "</tr>\n");
   }
   if (const auto& verification = report.verification) {
-    absl::StrAppend(
-        &rows, "<tr><td class=\"",
-        verification->wrong == 0 ? "good\">verified" : "bad\">wrong", "</td>",
-        Cell(absl::StrFormat(
-            "%d answers, %d wrong; largest error %.2g of the bound",
-            verification->checked, verification->wrong,
-            verification->largest_error_share)),
-        "</tr>\n");
+    absl::StrAppend(&rows, "<tr><td class=\"",
+                    verification->Passed()     ? "good\">verified"
+                    : verification->wrong == 0 ? "bad\">not verified"
+                                               : "bad\">wrong",
+                    "</td>",
+                    Cell(absl::StrFormat(
+                        "%d answers, %d wrong; largest error %.2g of the "
+                        "bound; %d more not verifiable, %d not kept",
+                        verification->checked, verification->wrong,
+                        verification->largest_error_share,
+                        verification->unverifiable, verification->not_kept)),
+                    "</tr>\n");
+    for (const auto* texts :
+         {&verification->mismatches, &verification->unverified}) {
+      for (const std::string& text : *texts) {
+        absl::StrAppend(&rows, "<tr><td></td>", Cell(text), "</tr>\n");
+      }
+    }
   }
   for (const std::string& remark : report.remarks) {
     absl::StrAppend(&rows, "<tr><td>note</td>", Cell(remark), "</tr>\n");

@@ -184,15 +184,6 @@ void WriteVerdicts(const LoadReport& report, JsonWriter* json) {
     json->EndObject();
   }
   json->EndArray();
-  if (const auto& verification = report.verification) {
-    json->Key("verification");
-    json->BeginObject();
-    json->Field("checked", verification->checked);
-    json->Field("wrong", verification->wrong);
-    json->Field("not_kept", verification->not_kept);
-    json->Field("largest_error_share", verification->largest_error_share);
-    json->EndObject();
-  }
   const auto texts = [&](const char* key,
                          const std::vector<std::string>& values) {
     json->Key(key);
@@ -200,6 +191,18 @@ void WriteVerdicts(const LoadReport& report, JsonWriter* json) {
     for (const std::string& value : values) json->String(value);
     json->EndArray();
   };
+  if (const auto& verification = report.verification) {
+    json->Key("verification");
+    json->BeginObject();
+    json->Field("checked", verification->checked);
+    json->Field("wrong", verification->wrong);
+    json->Field("unverifiable", verification->unverifiable);
+    json->Field("not_kept", verification->not_kept);
+    json->Field("largest_error_share", verification->largest_error_share);
+    texts("mismatches", verification->mismatches);
+    texts("unverified", verification->unverified);
+    json->EndObject();
+  }
   texts("remarks", report.remarks);
   json->Field("valid", report.invalid.empty());
   texts("invalid_because", report.invalid);

@@ -30,10 +30,11 @@ std::vector<TestCase> TestCases(const LoadReport& report) {
   if (const auto& verification = report.verification) {
     cases.push_back(
         {"answers are right",
-         verification->wrong == 0
+         verification->Passed()
              ? ""
-             : absl::StrFormat("%d of %d wrong", verification->wrong,
-                               verification->checked)});
+             : absl::StrFormat("%d of %d wrong, %d not verifiable",
+                               verification->wrong, verification->checked,
+                               verification->unverifiable)});
   }
   return cases;
 }

@@ -168,17 +168,25 @@ void Servers(const LoadReport& report, std::string* text) {
 
 void Verdicts(const LoadReport& report, std::string* text) {
   if (const auto& verification = report.verification) {
+    std::string rest;
+    if (verification->unverifiable > 0) {
+      absl::StrAppendFormat(&rest, "; %d more not verifiable",
+                            verification->unverifiable);
+    }
+    if (verification->not_kept > 0) {
+      absl::StrAppendFormat(&rest, "; %d more not kept",
+                            verification->not_kept);
+    }
     Line(text, "verified",
-         absl::StrFormat(
-             "%d answers, %d wrong; largest error %.2g of the "
-             "contract's bound%s",
-             verification->checked, verification->wrong,
-             verification->largest_error_share,
-             verification->not_kept > 0
-                 ? absl::StrFormat("; %d more not kept", verification->not_kept)
-                 : ""));
+         absl::StrFormat("%d answers, %d wrong; largest error %.2g of the "
+                         "contract's bound%s",
+                         verification->checked, verification->wrong,
+                         verification->largest_error_share, rest));
     for (const std::string& mismatch : verification->mismatches) {
       Line(text, "WRONG", mismatch);
+    }
+    for (const std::string& reason : verification->unverified) {
+      Line(text, "UNVERIFIED", reason);
     }
   }
   for (const SloCheck& check : report.slo) {

@@ -72,10 +72,7 @@ class Session {
     for (const auto& scraper : scrapers) {
       report_.servers.push_back(scraper->Stop());
     }
-    if (options_.arguments.verify > 0) {
-      status = Verify(outcome);
-      if (!status.ok()) return status;
-    }
+    if (verifier_) Verify(outcome);
     report_.result = std::move(outcome.result);
     report_.slo = CheckSlo(plan_.slo, report_.result);
     report_.invalid = Invalidities(report_.result, plan_.max_lag_ns);
@@ -101,6 +98,11 @@ class Session {
       transport_ = std::make_unique<UnaryTransport>(
           options_.client, *std::move(channels), plan_.conductor.slots,
           payloads_);
+    }
+    if (options_.arguments.verify > 0) {
+      absl::StatusOr<Client> client = Client::Create(options_.client);
+      if (!client.ok()) return client.status();
+      verifier_ = *std::move(client);
     }
     return absl::OkStatus();
   }
@@ -150,9 +152,7 @@ class Session {
         {.observer = live ? &*live : nullptr, .stop = options_.stop});
   }
 
-  absl::Status Verify(RunOutcome& outcome) {
-    const absl::StatusOr<Client> client = Client::Create(options_.client);
-    if (!client.ok()) return client.status();
+  void Verify(RunOutcome& outcome) {
     std::vector<const v1::AttendRequest*> requests;
     for (const WorkKind& kind : plan_.kinds) {
       for (const v1::AttendRequest& request : kind.requests) {
@@ -160,15 +160,11 @@ class Session {
       }
     }
     Say(absl::StrCat("verifying ", outcome.kept.size(), " answers"));
-    auto found = VerifyKept(std::move(outcome.kept), requests, *client,
-                            options_.arguments.save, options_.stop);
-    if (!found.ok()) {
-      return absl::Status(found.status().code(),
-                          absl::StrCat("--verify: ", found.status().message()));
-    }
-    found->not_kept += outcome.not_kept;
-    report_.verification = *std::move(found);
-    return absl::OkStatus();
+    Verification found =
+        VerifyKept(std::move(outcome.kept), requests, *verifier_,
+                   options_.arguments.save, options_.stop);
+    found.not_kept += outcome.not_kept;
+    report_.verification = std::move(found);
   }
 
   // The outcome of the run at the rate found, or of the last.
@@ -227,6 +223,8 @@ class Session {
   LoadPlan plan_;
   const std::vector<Payload> payloads_;
   std::unique_ptr<Transport> transport_;
+  // Asks for the encodings to verify by; absent without --verify.
+  std::optional<Client> verifier_;
   LoadReport report_;
 };
 

@@ -25,9 +25,8 @@ struct SessionOptions {
 };
 
 // Connects, runs (once, or as often as a search wants), scrapes, verifies.
-// InvalidArgument when an argument was wrong after all (a metrics address, an
-// encoding to verify by); otherwise an error means that there was no run, or no
-// verification.
+// InvalidArgument when an argument was wrong after all (a metrics address);
+// otherwise an error means that there was no run.
 absl::StatusOr<LoadReport> RunSession(const SessionOptions& options,
                                       LoadPlan plan);
 

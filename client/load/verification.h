@@ -16,14 +16,23 @@
 namespace attnd::client {
 
 struct Verification {
+  // Answers that were compared, and those of them that were wrong.
   int64_t checked = 0;
   int64_t wrong = 0;
+  // Answers for which there is nothing to compare with: the encoding could not
+  // be asked for, or the reference does not know what was sent.
+  int64_t unverifiable = 0;
   // Chosen, but not kept for want of memory, or cut short by an interrupt.
   int64_t not_kept = 0;
   // Largest error found, as a share of what the accuracy contract allows.
   double largest_error_share = 0;
   // What was wrong with the first few, with the files of their requests.
   std::vector<std::string> mismatches = {};
+  // The same of unverifiable ones, each request once.
+  std::vector<std::string> unverified = {};
+
+  // Nothing wrong, nothing unknown.
+  bool Passed() const { return wrong == 0 && unverifiable == 0; }
 };
 
 // Pairs of query and key times planes that the reference of one request may

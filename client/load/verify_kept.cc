@@ -3,7 +3,7 @@
 #include <grpcpp/support/proto_buffer_reader.h>
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -25,50 +25,92 @@ std::string Fault(const v1::AttendRequest& request, grpc::ByteBuffer* bytes,
   return absl::StrFormat("error %.3g times the contract's bound", *share);
 }
 
+void Save(const v1::AttendRequest& request, const std::string& reason,
+          const std::string& prefix, Verification* found,
+          std::vector<std::string>* texts) {
+  const size_t saved = found->mismatches.size() + found->unverified.size();
+  if (saved == kSavedRequests) return;
+  const std::string path =
+      SavedRequestPath(prefix, static_cast<int>(saved) + 1);
+  const absl::Status written = WriteFile(path, request.SerializeAsString());
+  texts->push_back(
+      written.ok() ? absl::StrCat(reason, "; attnctl attend --replay ", path,
+                                  " sends it again")
+                   : absl::StrCat(reason, "; its request could not be saved: ",
+                                  written.message()));
+}
+
+// What requests should be answered, one after the other.
+class References {
+ public:
+  explicit References(const Client& client) : client_(client) {}
+
+  const absl::StatusOr<resolved::Answer>& latest() const { return latest_; }
+
+  void Compute(const v1::AttendRequest& request) {
+    if (!unreachable_.ok() && !request.encoding().empty()) {
+      latest_ = unreachable_;
+      return;
+    }
+    latest_ = Reference(request, client_);
+    if (absl::IsUnavailable(latest_.status()) ||
+        absl::IsDeadlineExceeded(latest_.status())) {
+      unreachable_ = latest_.status();
+    }
+  }
+
+ private:
+  const Client& client_;
+  absl::StatusOr<resolved::Answer> latest_ = absl::UnknownError("none yet");
+  // Why the server will not be asked again.
+  absl::Status unreachable_;
+};
+
 }  // namespace
 
 std::string SavedRequestPath(const std::string& prefix, int number) {
   return absl::StrCat(prefix, "-", number, ".pb");
 }
 
-absl::StatusOr<Verification> VerifyKept(
-    std::vector<KeptAnswer> kept,
-    const std::vector<const v1::AttendRequest*>& requests, const Client& client,
-    const std::string& prefix, const std::atomic<bool>* stop) {
+Verification VerifyKept(std::vector<KeptAnswer> kept,
+                        const std::vector<const v1::AttendRequest*>& requests,
+                        const Client& client, const std::string& prefix,
+                        const std::atomic<bool>* stop) {
   Verification found;
   // One reference serves all answers to a request.
   std::stable_sort(kept.begin(), kept.end(),
                    [](const KeptAnswer& a, const KeptAnswer& b) {
                      return a.request < b.request;
                    });
-  std::optional<resolved::Answer> reference;
-  int reference_of = -1;
+  References references(client);
+  int number = -1;
   for (KeptAnswer& answer : kept) {
     const v1::AttendRequest& request = *requests[answer.request];
-    if (reference_of != answer.request) {
-      if (stop != nullptr && *stop) {
-        found.not_kept += static_cast<int64_t>(&kept.back() - &answer) + 1;
-        break;
+    const bool next = number != answer.request;
+    if (next && stop != nullptr && *stop) {
+      found.not_kept += static_cast<int64_t>(&kept.back() - &answer) + 1;
+      break;
+    }
+    if (next) references.Compute(request);
+    number = answer.request;
+    const absl::StatusOr<resolved::Answer>& reference = references.latest();
+    if (!reference.ok()) {
+      ++found.unverifiable;
+      if (next) {
+        const absl::Status& why = reference.status();
+        Save(request,
+             absl::StrCat(absl::StatusCodeToString(why.code()), ": ",
+                          why.message()),
+             prefix, &found, &found.unverified);
       }
-      auto computed = Reference(request, client);
-      if (!computed.ok()) return computed.status();
-      reference = *std::move(computed);
-      reference_of = answer.request;
+      continue;
     }
     ++found.checked;
     const std::string fault =
         Fault(request, &answer.answer, *reference, &found);
     if (fault.empty()) continue;
     ++found.wrong;
-    if (found.mismatches.size() == kSavedRequests) continue;
-    const std::string path =
-        SavedRequestPath(prefix, static_cast<int>(found.mismatches.size()) + 1);
-    absl::Status written = WriteFile(path, request.SerializeAsString());
-    found.mismatches.push_back(
-        written.ok() ? absl::StrCat(fault, "; attnctl attend --replay ", path,
-                                    " sends it again")
-                     : absl::StrCat(fault, "; its request could not be saved: ",
-                                    written.message()));
+    Save(request, fault, prefix, &found, &found.mismatches);
   }
   return found;
 }

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "client/client.h"
 #include "client/load/runner.h"
 #include "client/load/verification.h"
@@ -20,12 +19,12 @@ std::string SavedRequestPath(const std::string& prefix, int number);
 
 // `requests` by the numbers of the kept answers. The request of each of the
 // first few mismatches is written to "PREFIX-1.pb", ..., for `attnctl attend
-// --replay`; where it cannot be, the mismatch says so. An error of a call or of
-// the reference ends it.
-absl::StatusOr<Verification> VerifyKept(
-    std::vector<KeptAnswer> kept,
-    const std::vector<const v1::AttendRequest*>& requests, const Client& client,
-    const std::string& prefix, const std::atomic<bool>* stop);
+// --replay`; where it cannot be, the mismatch says so. A server that is not
+// reached is not asked again: the answers that need it are unverifiable.
+Verification VerifyKept(std::vector<KeptAnswer> kept,
+                        const std::vector<const v1::AttendRequest*>& requests,
+                        const Client& client, const std::string& prefix,
+                        const std::atomic<bool>* stop);
 
 }  // namespace attnd::client
 

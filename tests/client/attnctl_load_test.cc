@@ -186,6 +186,31 @@ TEST_F(AttnctlLoad, AResultThatCouldNotBeWrittenIsRefusedBeforeTheRun) {
   EXPECT_THAT(stub_.arrivals(), SizeIs(0u));
 }
 
+// A server that is gone before its answers are checked takes no report with it.
+TEST_F(AttnctlLoad, AnswersThatCannotBeCheckedAreReportedAndAreExitCode2) {
+  stub_.on_list = [](const v1::ListEncodingsRequest&,
+                     v1::ListEncodingsResponse*) {
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+  };
+  const ProcessResult result =
+      Load({"--verify", "1", "--encoding", "rope", "--save", folder_ + "open",
+            absl::StrCat("--json=", folder_, "r.json"), "--html",
+            folder_ + "r.html", "--junit", folder_ + "r.xml"});
+  EXPECT_EQ(result.exit_code, 2) << result.out << result.err;
+  EXPECT_THAT(result.out,
+              AllOf(HasSubstr("throughput"), HasSubstr("0 answers, 0 wrong"),
+                    HasSubstr("20 more not verifiable"),
+                    HasSubstr("UNVERIFIED   UNAVAILABLE: gone; attnctl "
+                              "attend --replay " +
+                              folder_ + "open-1.pb sends it again")));
+  EXPECT_THAT(ReadFile(folder_ + "r.json").value_or(""),
+              HasSubstr("\"unverifiable\": 20"));
+  EXPECT_THAT(ReadFile(folder_ + "r.html").value_or(""),
+              HasSubstr("Answers could not be verified"));
+  EXPECT_THAT(ReadFile(folder_ + "r.xml").value_or(""),
+              HasSubstr("0 of 0 wrong, 20 not verifiable"));
+}
+
 // One file that fails at the end, a full disk, takes no other with it.
 TEST_F(AttnctlLoad, ResultsThatCanBeWrittenAre) {
   const ProcessResult result =

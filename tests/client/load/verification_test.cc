@@ -15,6 +15,7 @@
 namespace attnd::client {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 
 v1::AttendRequest Request(int64_t queries = 5) {
@@ -208,23 +209,57 @@ TEST_F(Verify, LargeRequestsAreCheckedInSomeRows) {
   EXPECT_LE(Share(request, Answer(request)), 0.2);
 }
 
+KeptAnswer Keep(int number, const v1::AttendResponse& answer) {
+  grpc::Slice slice(answer.SerializeAsString());
+  return KeptAnswer{number, grpc::ByteBuffer(&slice, 1)};
+}
+
+// The stub knows no encoding; what names none is verified all the same.
+TEST_F(Verify, AnswersWithoutAReferenceAreCountedAndTheRestIsChecked) {
+  std::vector<v1::AttendRequest> requests = {Request(), Request(3), Request(4)};
+  const v1::AttendResponse right = Answer(requests[2]);
+  requests[0].set_encoding("nobody knows");
+  requests[1].set_encoding("this either");
+  int asked = 0;
+  stub_.on_list = [&](const v1::ListEncodingsRequest&,
+                      v1::ListEncodingsResponse*) {
+    ++asked;
+    return grpc::Status(grpc::StatusCode::UNAVAILABLE, "gone");
+  };
+  std::vector<KeptAnswer> kept = {Keep(0, right), Keep(0, right),
+                                  Keep(1, right), Keep(2, right)};
+  const std::string prefix = ::testing::TempDir() + "unverifiable";
+  const Verification found =
+      VerifyKept(std::move(kept), {&requests[0], &requests[1], &requests[2]},
+                 client_, prefix, nullptr);
+  EXPECT_EQ(found.checked, 1);
+  EXPECT_EQ(found.wrong, 0);
+  EXPECT_EQ(found.unverifiable, 3);
+  EXPECT_FALSE(found.Passed());
+  EXPECT_EQ(asked, 1);
+  // Each request once.
+  ASSERT_EQ(found.unverified.size(), 2u);
+  EXPECT_THAT(found.unverified[1],
+              AllOf(HasSubstr("UNAVAILABLE: gone"),
+                    HasSubstr("--replay " + prefix + "-2.pb")));
+  v1::AttendRequest saved;
+  ASSERT_TRUE(saved.ParseFromString(*ReadFile(prefix + "-2.pb")));
+  EXPECT_EQ(saved.encoding(), "this either");
+}
+
 TEST_F(Verify, WrongAnswersAreCountedAndTheirRequestsSaved) {
   const std::vector<v1::AttendRequest> requests = {Request(), Request(3)};
-  const auto keep = [](int number, const v1::AttendResponse& answer) {
-    grpc::Slice slice(answer.SerializeAsString());
-    return KeptAnswer{number, grpc::ByteBuffer(&slice, 1)};
-  };
   std::vector<KeptAnswer> kept = {
-      keep(1, Answer(requests[1])), keep(0, Answer(requests[0])),
-      keep(1, Answer(requests[0])), keep(1, Answer(requests[1]))};
+      Keep(1, Answer(requests[1])), Keep(0, Answer(requests[0])),
+      Keep(1, Answer(requests[0])), Keep(1, Answer(requests[1]))};
   const std::string prefix = ::testing::TempDir() + "mismatch";
-  const auto found = VerifyKept(std::move(kept), {&requests[0], &requests[1]},
-                                client_, prefix, nullptr);
-  ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(found->checked, 4);
-  EXPECT_EQ(found->wrong, 1);
-  ASSERT_EQ(found->mismatches.size(), 1u);
-  EXPECT_THAT(found->mismatches[0], HasSubstr("--replay " + prefix + "-1.pb"));
+  const Verification found = VerifyKept(
+      std::move(kept), {&requests[0], &requests[1]}, client_, prefix, nullptr);
+  EXPECT_EQ(found.checked, 4);
+  EXPECT_EQ(found.wrong, 1);
+  EXPECT_EQ(found.unverifiable, 0);
+  ASSERT_EQ(found.mismatches.size(), 1u);
+  EXPECT_THAT(found.mismatches[0], HasSubstr("--replay " + prefix + "-1.pb"));
   v1::AttendRequest saved;
   ASSERT_TRUE(saved.ParseFromString(*ReadFile(prefix + "-1.pb")));
   EXPECT_EQ(saved.SerializeAsString(), requests[1].SerializeAsString());
