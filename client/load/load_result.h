@@ -23,6 +23,8 @@ struct ErrorCount {
 // Of some measured calls: all, those of one kind of work, or of one endpoint.
 struct CallFigures {
   std::string name;
+  // Why there are none.
+  std::string note;
   // Of the answers that were OK. Latency runs from the planned moment, service
   // time from the moment at which the (last) attempt was sent: latency is what
   // a user on a schedule waits for, service time leaves out what waited in this

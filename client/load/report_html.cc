@@ -186,6 +186,12 @@ std::string FiguresTable(const LoadReport& report) {
   for (const auto* parts : {&result.work, &result.endpoints}) {
     if (parts->size() < 2) continue;
     for (const CallFigures& part : *parts) {
+      if (!part.note.empty()) {
+        absl::StrAppend(&html, "<tr>", Cell(part.name), Cell("0", kNumber),
+                        Cell("0", kNumber), "<td colspan=\"6\">",
+                        XmlText(part.note), "</td></tr>\n");
+        continue;
+      }
       html += FiguresRow(part, "", part.latency_ns, result);
     }
   }

@@ -43,6 +43,7 @@ void WriteParts(const char* key, const std::vector<CallFigures>& parts,
   for (const CallFigures& part : parts) {
     json->BeginObject();
     json->Field("name", part.name);
+    if (!part.note.empty()) json->Field("note", part.note);
     json->Field("ok", part.ok);
     json->Field("failed", part.failed);
     json->Field("answers_per_second", PerSecond(part.ok, result));

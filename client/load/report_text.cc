@@ -36,6 +36,10 @@ void Parts(std::string* text, const char* label,
            const std::vector<CallFigures>& parts, const LoadResult& result) {
   if (parts.size() < 2) return;
   for (const CallFigures& part : parts) {
+    if (!part.note.empty()) {
+      Line(text, label, absl::StrCat(part.name, ": ", part.note));
+      continue;
+    }
     Line(text, label,
          absl::StrFormat(
              "%s: %d OK, %d failed, %.1f/s, p50 %s, p99 %s", part.name, part.ok,

@@ -14,6 +14,7 @@
 #include "client/load/runner.h"
 #include "client/load/self_check.h"
 #include "client/load/server_metrics.h"
+#include "client/load/silent_endpoints.h"
 #include "client/load/stream_transport.h"
 #include "client/load/unary_transport.h"
 #include "client/load/verify_kept.h"
@@ -74,6 +75,7 @@ class Session {
     }
     if (verifier_) Verify(outcome);
     report_.result = std::move(outcome.result);
+    NoteSilentEndpoints(options_.client, &report_.result);
     report_.slo = CheckSlo(plan_.slo, report_.result);
     report_.invalid = Invalidities(report_.result, plan_.max_lag_ns);
     report_.remarks = Remarks(report_.result);

@@ -211,6 +211,32 @@ TEST_F(AttnctlLoad, AnswersThatCannotBeCheckedAreReportedAndAreExitCode2) {
               HasSubstr("0 of 0 wrong, 20 not verifiable"));
 }
 
+// A list is read as a promise that each of its servers is measured.
+TEST_F(AttnctlLoad, EveryEndpointOfAListHasARow) {
+  StubService idle;
+  idle.SetServing(false);
+  const std::string target =
+      absl::StrCat(stub_.address(), ",127.0.0.1:1,", idle.address());
+  const ProcessResult result =
+      RunAttnctl({"load", "--target", target, "-r", "20", "-w", "0s",
+                  "--max-lag", "60s", "--heads", "1", "--queries", "4", "--dim",
+                  "4", absl::StrCat("--json=", folder_, "r.json"), "--html",
+                  folder_ + "r.html"});
+  EXPECT_EQ(result.exit_code, 0) << result.out << result.err;
+  EXPECT_THAT(
+      result.out,
+      AllOf(ContainsRegex("by endpoint +" + stub_.address() + ": 20 OK"),
+            ContainsRegex("by endpoint +127.0.0.1:1: never connected: "
+                          "UNAVAILABLE: .*Connection refused"),
+            ContainsRegex("by endpoint +" + idle.address() +
+                          ": no call came to it: it does not serve")));
+  EXPECT_THAT(ReadFile(folder_ + "r.json").value_or(""),
+              AllOf(HasSubstr("\"note\": \"never connected: UNAVAILABLE"),
+                    HasSubstr("\"name\": \"127.0.0.1:1\"")));
+  EXPECT_THAT(ReadFile(folder_ + "r.html").value_or(""),
+              ContainsRegex("<td>127.0.0.1:1</td>.*never connected"));
+}
+
 // One file that fails at the end, a full disk, takes no other with it.
 TEST_F(AttnctlLoad, ResultsThatCanBeWrittenAre) {
   const ProcessResult result =
