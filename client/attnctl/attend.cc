@@ -15,6 +15,7 @@
 #include "client/attnctl/linear_options.h"
 #include "client/attnctl/npy_tensors.h"
 #include "client/attnctl/target_options.h"
+#include "client/attnctl/wait_notice.h"
 #include "client/duration_text.h"
 #include "client/files.h"
 #include "client/named_files.h"
@@ -213,7 +214,11 @@ ExitCode Run(Arguments& arguments) {
   if (!linear.ok()) return FailedInput(linear);
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
-  const absl::StatusOr<v1::AttendResponse> answer = client->Attend(*request);
+  absl::StatusOr<v1::AttendResponse> answer;
+  {
+    const WaitNotice notice(arguments.target);
+    answer = client->Attend(*request);
+  }
   if (!answer.ok()) return FailedCall(answer.status());
   return WriteAnswer(*answer, arguments);
 }

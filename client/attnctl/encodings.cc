@@ -14,6 +14,7 @@
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
+#include "client/attnctl/wait_notice.h"
 #include "client/files.h"
 #include "client/named_files.h"
 #include "client/number_range.h"
@@ -147,6 +148,7 @@ ExitCode Run(const EncodingsArguments& arguments) {
   if (!files.ok()) return FailedInput(files);
   absl::StatusOr<Client> client = MakeClient(arguments.target);
   if (!client.ok()) return FailedInput(client.status());
+  const WaitNotice notice(arguments.target);
   const absl::StatusOr<v1::ListEncodingsResponse> reply =
       client->ListEncodings(RequestOf(arguments));
   if (!reply.ok()) return FailedCall(reply.status());

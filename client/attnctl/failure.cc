@@ -18,7 +18,8 @@ const char* Advice(const absl::Status& status) {
              "health), and whether it wants TLS or a client certificate "
              "(--tls-ca, --tls-cert)";
     case absl::StatusCode::kDeadlineExceeded:
-      return "allow more time with --timeout, or ask for less";
+      return "allow more time with --timeout or ask for less; attnctl health "
+             "tells whether --target answers at all";
     case absl::StatusCode::kUnimplemented:
       return "this server does not offer it; compare the versions";
     case absl::StatusCode::kUnauthenticated:

@@ -7,6 +7,7 @@
 #include "client/attnctl/exit_code.h"
 #include "client/attnctl/failure.h"
 #include "client/attnctl/target_options.h"
+#include "client/attnctl/wait_notice.h"
 
 namespace attnd::client {
 namespace {
@@ -71,8 +72,12 @@ ExitCode Watch(const Client& client, const HealthArguments& arguments,
   return CodeOf(last);
 }
 
-ExitCode Check(const Client& client, const std::string& service) {
-  const absl::StatusOr<Health> health = client.CheckHealth(service);
+ExitCode Check(const Client& client, const HealthArguments& arguments) {
+  absl::StatusOr<Health> health;
+  {
+    const WaitNotice notice(arguments.target);
+    health = client.CheckHealth(arguments.service);
+  }
   if (absl::IsNotFound(health.status())) {
     std::cout << Text(Health::kNoService) << "\n";
     return kRefused;
@@ -91,7 +96,7 @@ ExitCode Run(const HealthArguments& arguments) {
   absl::StatusOr<Client> client = Client::Create(*options);
   if (!client.ok()) return FailedInput(client.status());
   return arguments.watch ? Watch(*client, arguments, options->timeout)
-                         : Check(*client, arguments.service);
+                         : Check(*client, arguments);
 }
 
 }  // namespace

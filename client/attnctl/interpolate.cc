@@ -13,6 +13,7 @@
 #include "client/attnctl/failure.h"
 #include "client/attnctl/interpolate_options.h"
 #include "client/attnctl/target_options.h"
+#include "client/attnctl/wait_notice.h"
 #include "client/duration_text.h"
 #include "client/files.h"
 #include "client/interpolate/csv.h"
@@ -196,8 +197,12 @@ ExitCode Run(const InterpolateArguments& arguments) {
   std::set<int64_t> times(series->time_ns.begin(), series->time_ns.end());
   times.insert(wanted->begin(), wanted->end());
   Estimates estimates = {.time_ns = {times.begin(), times.end()}, .value = {}};
-  auto values = Estimate(*client, *options, *trend, split->visible.time_ns,
-                         split->visible.value, estimates.time_ns);
+  absl::StatusOr<std::vector<double>> values;
+  {
+    const WaitNotice notice(arguments.target);
+    values = Estimate(*client, *options, *trend, split->visible.time_ns,
+                      split->visible.value, estimates.time_ns);
+  }
   if (!values.ok()) return FailedCall(values.status());
   estimates.value = *std::move(values);
   return WriteResults(arguments, *series, *split, estimates, *wanted, *format);

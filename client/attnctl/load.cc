@@ -200,6 +200,12 @@ ExitCode Run(const Arguments& arguments) {
                             .target = arguments.target.target,
                             .arguments = arguments.load,
                             .live = live ? &*live : nullptr,
+                            .tell =
+                                [&](const std::string& text) {
+                                  if (live)
+                                    live->Write({});  // its line is free
+                                  std::cerr << "attnctl: " << text << "\n";
+                                },
                             .stop = &stop},
                            *std::move(plan));
   live.reset();

@@ -14,9 +14,14 @@ namespace attnd::client {
 namespace {
 
 constexpr int64_t kReasonTimeNs = 1'000'000'000;
+constexpr std::chrono::seconds kTellAfter(1);
+// How often a wait looks at the stop flag.
+constexpr std::chrono::milliseconds kLookEvery(100);
+
+using Clock = std::chrono::system_clock;  // gRPC's deadlines
 
 // Why a channel does not become ready, as gRPC tells a call that does not wait
-// for it; begins with ": ", or is empty.
+// for it.
 std::string WhyNotReady(const std::shared_ptr<grpc::Channel>& channel) {
   grpc::ClientContext context;
   context.set_deadline(GrpcDeadline(kReasonTimeNs));
@@ -24,14 +29,56 @@ std::string WhyNotReady(const std::shared_ptr<grpc::Channel>& channel) {
   const grpc::Status status = CheckHealthOnce(channel, context, "", &health);
   return status.ok() ||
                  status.error_code() == grpc::StatusCode::DEADLINE_EXCEEDED
-             ? ""
-             : absl::StrCat(": ", status.error_message());
+             ? "no answer, and no refusal either"
+             : status.error_message();
 }
+
+// Waits for channels, and tells of it once.
+class Wait {
+ public:
+  Wait(const ClientOptions& options, const std::string& target,
+       const Waiting& waiting)
+      : target_(target),
+        timeout_(absl::FormatDuration(options.timeout)),
+        deadline_(GrpcDeadline(absl::ToInt64Nanoseconds(options.timeout))),
+        waiting_(waiting) {}
+
+  absl::Status For(const std::shared_ptr<grpc::Channel>& channel,
+                   const std::string& name) {
+    while (!channel->WaitForConnected(
+        std::min(deadline_, Clock::now() + kLookEvery))) {
+      if (waiting_.stop != nullptr && *waiting_.stop) {
+        return absl::CancelledError(
+            absl::StrCat("interrupted while waiting for ", target_));
+      }
+      if (Clock::now() >= deadline_) {
+        return absl::UnavailableError(
+            absl::StrCat(name, " to ", target_, " was not ready within ",
+                         timeout_, ": ", WhyNotReady(channel)));
+      }
+      if (waiting_.tell && Clock::now() - start_ >= kTellAfter) {
+        waiting_.tell(absl::StrCat("waiting for ", target_, ", at most ",
+                                   timeout_,
+                                   " (--timeout): ", WhyNotReady(channel)));
+        waiting_.tell = nullptr;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::string target_;
+  std::string timeout_;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point deadline_;
+  Waiting waiting_;
+};
 
 }  // namespace
 
 absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
-                                         int connections) {
+                                         int connections,
+                                         const Waiting& waiting) {
   if (absl::Status bad = CheckOptions(options); !bad.ok()) return bad;
   const absl::StatusOr<std::string> target = TargetOf(options.endpoints);
   if (!target.ok()) return target.status();
@@ -40,14 +87,11 @@ absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
     channels.push_back(MakeChannel(options, ChannelUse::kCalls));
     channels.back()->GetState(/*try_to_connect=*/true);
   }
-  const auto deadline = GrpcDeadline(absl::ToInt64Nanoseconds(options.timeout));
+  Wait wait(options, *target, waiting);
   for (int i = 0; i < connections; ++i) {
-    if (!channels[i]->WaitForConnected(deadline)) {
-      return absl::UnavailableError(absl::StrCat(
-          "connection ", i + 1, " of ", connections, " to ", *target,
-          " was not ready within ", absl::FormatDuration(options.timeout),
-          WhyNotReady(channels[i])));
-    }
+    absl::Status status = wait.For(
+        channels[i], absl::StrCat("connection ", i + 1, " of ", connections));
+    if (!status.ok()) return status;
   }
   return channels;
 }

@@ -4,7 +4,9 @@
 
 #include <grpcpp/channel.h>
 
+#include <atomic>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,11 +21,21 @@ namespace attnd::client {
 
 using Channels = std::vector<std::shared_ptr<grpc::Channel>>;
 
+// What to do while connections are not ready.
+struct Waiting {
+  // Called once after a second, with what is waited for, how long, and why the
+  // last attempt failed.
+  std::function<void(const std::string&)> tell = nullptr;
+  // Set, it ends the wait.
+  const std::atomic<bool>* stop = nullptr;
+};
+
 // Opens `connections` connections to every endpoint of the options, and waits
 // until each channel is ready; Unavailable when one is not within
-// `options.timeout`.
+// `options.timeout`, Cancelled when stopped.
 absl::StatusOr<Channels> ConnectChannels(const ClientOptions& options,
-                                         int connections);
+                                         int connections,
+                                         const Waiting& waiting = {});
 
 // Numbers endpoints in the order in which they are seen. One thread.
 class EndpointNames {

@@ -90,7 +90,8 @@ class Session {
   absl::Status Connect() {
     Say(absl::StrCat("connecting to ", options_.target));
     absl::StatusOr<Channels> channels =
-        ConnectChannels(options_.client, plan_.connections);
+        ConnectChannels(options_.client, plan_.connections,
+                        {.tell = options_.tell, .stop = options_.stop});
     if (!channels.ok()) return channels.status();
     if (options_.arguments.stream) {
       transport_ = std::make_unique<StreamTransport>(

@@ -3,6 +3,7 @@
 #define ATTND_CLIENT_LOAD_SESSION_H_
 
 #include <atomic>
+#include <functional>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -20,6 +21,8 @@ struct SessionOptions {
   LoadArguments arguments = {};
   // Says on a terminal what goes on; nullptr = none.
   LiveLine* live = nullptr;
+  // Takes what must be said also where there is no live line.
+  std::function<void(const std::string&)> tell = nullptr;
   // Set, it ends the run.
   const std::atomic<bool>* stop = nullptr;
 };

@@ -139,6 +139,20 @@ TEST_F(AttnctlLoad, AnInvalidRunIsExitCode3) {
             3);
 }
 
+// Scripts and logs have no live line, but must not wait in silence.
+TEST_F(AttnctlLoad, AWaitForTheServerIsTold) {
+  const ProcessResult result = RunAttnctl(
+      {"load", "--target", "127.0.0.1:1", "--timeout", "2500ms", "-q"});
+  EXPECT_EQ(result.exit_code, 3);
+  EXPECT_EQ(result.out, "");
+  EXPECT_THAT(result.err,
+              ContainsRegex("^attnctl: waiting for 127.0.0.1:1, at most 2.5s "
+                            ".--timeout.: .*Connection refused\n"
+                            "attnctl: UNAVAILABLE: connection 1 of 1 to "
+                            "127.0.0.1:1 was not ready within 2.5s: .*"
+                            "Connection refused\n"));
+}
+
 TEST_F(AttnctlLoad, WritesEveryFormAndComparesThem) {
   for (const char* name : {"a", "b"}) {
     const ProcessResult result =

@@ -19,6 +19,9 @@
 namespace attnd::client {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
 constexpr int64_t kMs = 1'000'000;
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -373,6 +376,25 @@ TEST(Connect, WithoutAServerThereIsNoRun) {
   const auto channels = ConnectChannels(
       {.endpoints = {"127.0.0.1:1"}, .timeout = absl::Milliseconds(50)}, 1);
   EXPECT_TRUE(absl::IsUnavailable(channels.status())) << channels.status();
+  EXPECT_THAT(std::string(channels.status().message()),
+              HasSubstr("Connection refused"));
+}
+
+TEST(Connect, AWaitIsToldOnceWithItsReasonAndCanBeStopped) {
+  std::atomic<bool> stop = false;
+  std::vector<std::string> told;
+  const auto channels = ConnectChannels(
+      {.endpoints = {"127.0.0.1:1"}, .timeout = absl::Hours(1)}, 2,
+      {.tell =
+           [&](const std::string& text) {
+             told.push_back(text);
+             stop = true;
+           },
+       .stop = &stop});
+  EXPECT_TRUE(absl::IsCancelled(channels.status())) << channels.status();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_THAT(told[0], AllOf(HasSubstr("waiting for 127.0.0.1:1, at most 1h"),
+                             HasSubstr("Connection refused")));
 }
 
 }  // namespace
