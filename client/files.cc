@@ -35,13 +35,26 @@ absl::Status WriteTo(File file, const std::string& path,
 
 }  // namespace
 
-absl::StatusOr<std::string> ReadFile(const std::string& path) {
+absl::StatusOr<std::string> ReadFile(const std::string& path,
+                                     int64_t max_bytes) {
   File file(path == "-" ? stdin : std::fopen(path.c_str(), "rb"));
   if (file == nullptr) return Failed(path);
+  const auto above = [&](const auto& bytes) {
+    return absl::ResourceExhaustedError(absl::StrCat(
+        path, ": ", bytes, " bytes, expected at most ", max_bytes));
+  };
+  // A file that says its size is refused before it is read.
+  std::error_code error;
+  const uintmax_t size =
+      path == "-" ? 0 : std::filesystem::file_size(path, error);
+  if (!error && size > static_cast<uintmax_t>(max_bytes)) return above(size);
   std::string content;
   char buffer[1 << 16];
   size_t count;
   while ((count = std::fread(buffer, 1, sizeof buffer, file.get())) > 0) {
+    if (content.size() + count > static_cast<size_t>(max_bytes)) {
+      return above(absl::StrCat("more than ", max_bytes));
+    }
     content.append(buffer, count);
   }
   if (std::ferror(file.get()) != 0) return Failed(path);

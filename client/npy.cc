@@ -203,7 +203,7 @@ std::string SerializeNpy(const NpyArray& array) {
 
 absl::StatusOr<NpyArray> ReadNpy(const std::string& path,
                                  const NpyOptions& options) {
-  absl::StatusOr<std::string> file = ReadFile(path);
+  absl::StatusOr<std::string> file = ReadFile(path, kMaxArrayBytes);
   if (!file.ok()) return file.status();
   absl::StatusOr<NpyArray> array = ParseNpy(*file, options);
   if (!array.ok()) {

@@ -139,15 +139,22 @@ absl::StatusOr<std::string> Content(absl::string_view file,
 
 }  // namespace
 
-absl::StatusOr<std::map<std::string, NpyArray>> ParseNpz(
-    absl::string_view file) {
+absl::StatusOr<std::map<std::string, NpyArray>> ParseNpz(absl::string_view file,
+                                                         int64_t max_bytes) {
   const auto directory = Directory(file);
   if (!directory.ok()) return directory.status();
   auto [at, entries] = *directory;
   std::map<std::string, NpyArray> arrays;
+  int64_t bytes = 0;
   for (int i = 0; i < entries; ++i) {
     const absl::StatusOr<Member> member = ReadEntry(file, &at);
     if (!member.ok()) return member.status();
+    bytes += member->bytes;
+    if (bytes > max_bytes) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(".npz: ", member->name, ": ", bytes,
+                       " bytes unpacked so far, expected at most ", max_bytes));
+    }
     const absl::StatusOr<std::string> content = Content(file, *member);
     if (!content.ok()) return content.status();
     absl::StatusOr<NpyArray> array = ParseNpy(*content);

@@ -3,6 +3,7 @@
 #ifndef ATTND_CLIENT_NPZ_H_
 #define ATTND_CLIENT_NPZ_H_
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -13,10 +14,10 @@
 namespace attnd::client {
 
 // All arrays of an archive by name, without ".npy". InvalidArgument for a
-// damaged, hostile or encrypted archive, for members above 4 GiB, and for a
-// member that is no array.
-absl::StatusOr<std::map<std::string, NpyArray>> ParseNpz(
-    absl::string_view file);
+// damaged, hostile or encrypted archive, for members that are above `max_bytes`
+// together once unpacked, and for a member that is no array.
+absl::StatusOr<std::map<std::string, NpyArray>> ParseNpz(absl::string_view file,
+                                                         int64_t max_bytes);
 
 }  // namespace attnd::client
 

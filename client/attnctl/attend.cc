@@ -151,7 +151,7 @@ ExitCode WriteAnswer(const v1::AttendResponse& answer,
 }
 
 absl::StatusOr<v1::AttendRequest> ReadSaved(const std::string& path) {
-  const absl::StatusOr<std::string> file = ReadFile(path);
+  const absl::StatusOr<std::string> file = ReadFile(path, kMaxArrayBytes);
   if (!file.ok()) return file.status();
   v1::AttendRequest request;
   if (request.ParseFromString(*file)) return request;

@@ -38,6 +38,9 @@ Examples
   attnctl load --rate 100 -d 60s --json=after.json
   attnctl compare before.json after.json --tolerance 0.05)";
 
+// A day of metrics from several servers is within it.
+constexpr int64_t kMaxResultBytes = int64_t{256} << 20;
+
 struct Arguments {
   std::string a;
   std::string b;
@@ -45,7 +48,7 @@ struct Arguments {
 };
 
 absl::StatusOr<ComparedRun> Read(const std::string& path) {
-  const absl::StatusOr<std::string> file = ReadFile(path);
+  const absl::StatusOr<std::string> file = ReadFile(path, kMaxResultBytes);
   if (!file.ok()) return file.status();
   absl::StatusOr<ComparedRun> run = ParseRun(*file);
   if (run.ok()) return run;

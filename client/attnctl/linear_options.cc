@@ -8,7 +8,7 @@ namespace attnd::client {
 namespace {
 
 absl::Status ReadState(const std::string& path, v1::LinearState* state) {
-  absl::StatusOr<std::string> bytes = ReadFile(path);
+  absl::StatusOr<std::string> bytes = ReadFile(path, kMaxArrayBytes);
   if (!bytes.ok()) return bytes.status();
   if (state->ParseFromString(*bytes) && state->version() != 0) {
     return absl::OkStatus();

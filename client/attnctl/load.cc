@@ -57,7 +57,9 @@ Work
   --seed and all else given outside apply to every kind. --arrays sends a
   user's own tensors. --series cuts --distinct windows of --keys observations
   out of a CSV file, with their real times; its last --queries times ask. The
-  same --seed sends the same bytes in the same order at the same moments.
+  same --seed sends the same bytes in the same order at the same moments. All
+  requests are made before the run, 2 GiB at most; input files hold 64 MiB of
+  text or 512 MiB of arrays at most.
 
 Verification
   --verify 0.05 keeps a twentieth of the answers and, after the run, computes

@@ -12,7 +12,7 @@
 namespace attnd::client {
 
 // Grid points that one run may ask for.
-inline constexpr int64_t kMaxGridPoints = 100'000'000;
+inline constexpr int64_t kMaxGridPoints = 10'000'000;
 
 // first, first + step, ... up to and including `last`; first <= last.
 // InvalidArgument for a step that is not positive or gives more than

@@ -27,9 +27,9 @@ absl::Status About(const std::string& path, const std::string& name,
 }
 
 absl::StatusOr<Arrays> ReadArchive(const std::string& path) {
-  const absl::StatusOr<std::string> file = ReadFile(path);
+  const absl::StatusOr<std::string> file = ReadFile(path, kMaxArrayBytes);
   if (!file.ok()) return file.status();
-  absl::StatusOr<Arrays> arrays = ParseNpz(*file);
+  absl::StatusOr<Arrays> arrays = ParseNpz(*file, kMaxArrayBytes);
   if (arrays.ok()) return arrays;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": ", arrays.status().message()));

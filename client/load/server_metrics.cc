@@ -132,6 +132,16 @@ std::map<std::string, double> OfferedByTenant(const ServerMetrics& server) {
   return offered;
 }
 
+void ThinSamples(std::vector<MetricSample>* samples) {
+  if (samples->size() < kMaxSamples) return;
+  size_t kept = 0;
+  for (size_t i = 0; i < samples->size(); ++i) {
+    const bool end = i == 0 || i + 1 == samples->size();
+    if (end || i % 2 == 0) (*samples)[kept++] = std::move((*samples)[i]);
+  }
+  samples->resize(kept);
+}
+
 absl::StatusOr<std::unique_ptr<MetricsScraper>> MetricsScraper::Start(
     const std::string& url) {
   std::unique_ptr<MetricsScraper> scraper(new MetricsScraper(url));
@@ -154,6 +164,7 @@ absl::Status MetricsScraper::Scrape() {
     return text.status();
   }
   metrics_.samples.push_back({seconds, ParseMetrics(*text)});
+  ThinSamples(&metrics_.samples);
   return absl::OkStatus();
 }
 

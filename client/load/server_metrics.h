@@ -50,6 +50,11 @@ struct ServerMetrics {
 // any; empty where it knows no tenants but "default".
 std::map<std::string, double> OfferedByTenant(const ServerMetrics& server);
 
+// Samples that a run of any length keeps: more than a plot has pixels.
+inline constexpr size_t kMaxSamples = 2000;
+// At kMaxSamples drops every second one, but neither the first nor the last.
+void ThinSamples(std::vector<MetricSample>* samples);
+
 // Scrapes in a thread of its own, once a second and when it is started and
 // stopped.
 class MetricsScraper {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "client/channel.h"
 #include "client/duration_text.h"
 #include "client/files.h"
@@ -13,6 +14,9 @@
 
 namespace attnd::client {
 namespace {
+
+// Of the requests that one run sends in turn: the largest message there is.
+constexpr double kMaxWorkBytes = 0x1p31;
 
 absl::StatusOr<int64_t> Length(const char* option, const std::string& text) {
   absl::StatusOr<int64_t> ns = ParseDuration(text);
@@ -129,8 +133,24 @@ absl::StatusOr<Series> ReadSeries(const WorkArguments& arguments) {
       absl::StrCat(arguments.series, ": ", series.status().message()));
 }
 
-absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry) {
-  const absl::StatusOr<Work> work = MakeWork(entry.arguments);
+// Takes the kind's generated requests, which are all held at once, from what is
+// left of kMaxWorkBytes.
+absl::Status TakeBytes(const Work& work, double* left) {
+  const double bytes = RequestBytes(work) * static_cast<double>(work.distinct);
+  if (bytes <= *left) {
+    *left -= bytes;
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "--distinct %d: as many requests of %.4g KiB hold %.4g GiB, expected at "
+      "most %.4g GiB for all kinds together; ask for fewer or smaller ones",
+      work.distinct, RequestBytes(work) / 1024, bytes / (1 << 30),
+      kMaxWorkBytes / (1 << 30)));
+}
+
+// Checks a kind before any is made, which may take long.
+absl::StatusOr<Work> CheckKind(const MixEntry& entry, double* bytes_left) {
+  absl::StatusOr<Work> work = MakeWork(entry.arguments);
   if (!work.ok()) return work.status();
   const absl::Status tenant = CheckMetadata(kTenantKey, entry.arguments.tenant);
   if (!tenant.ok()) {
@@ -145,19 +165,27 @@ absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry) {
                                          !entry.arguments.missing.empty())) {
     return absl::InvalidArgumentError("--time-unit, --missing: need --series");
   }
+  if (entry.arguments.arrays.empty()) {
+    absl::Status status = TakeBytes(*work, bytes_left);
+    if (!status.ok()) return status;
+  }
+  return work;
+}
+
+absl::StatusOr<WorkKind> MakeKind(const MixEntry& entry, const Work& work) {
   absl::StatusOr<std::vector<v1::AttendRequest>> requests;
-  std::string text = WorkText(*work);
+  std::string text = WorkText(work);
   if (!entry.arguments.arrays.empty()) {
     requests =
-        ReadArrayRequests(entry.arguments.arrays, entry.arguments.unit, *work);
+        ReadArrayRequests(entry.arguments.arrays, entry.arguments.unit, work);
     text = entry.arguments.arrays;
   } else if (!entry.arguments.series.empty()) {
     const absl::StatusOr<Series> series = ReadSeries(entry.arguments);
     if (!series.ok()) return series.status();
-    requests = MakeSeriesRequests(*work, *series);
+    requests = MakeSeriesRequests(work, *series);
     absl::StrAppend(&text, " from ", entry.arguments.series);
   } else {
-    requests = MakeRequests(*work);
+    requests = MakeRequests(work);
   }
   if (!requests.ok()) return requests.status();
   if (!entry.arguments.tenant.empty()) {
@@ -182,15 +210,22 @@ absl::StatusOr<std::vector<WorkKind>> MakeWorkKinds(
     entries.push_back(*std::move(entry));
   }
   if (entries.empty()) entries.push_back({.arguments = arguments});
+  const auto about = [&](size_t i, const absl::Status& status) {
+    if (arguments.mix.empty()) return status;
+    return absl::Status(status.code(), absl::StrCat("--mix '", arguments.mix[i],
+                                                    "': ", status.message()));
+  };
+  double bytes_left = kMaxWorkBytes;
+  std::vector<Work> works;
+  for (size_t i = 0; i < entries.size(); ++i) {
+    absl::StatusOr<Work> work = CheckKind(entries[i], &bytes_left);
+    if (!work.ok()) return about(i, work.status());
+    works.push_back(*std::move(work));
+  }
   std::vector<WorkKind> kinds;
   for (size_t i = 0; i < entries.size(); ++i) {
-    absl::StatusOr<WorkKind> kind = MakeKind(entries[i]);
-    if (!kind.ok() && !arguments.mix.empty()) {
-      return absl::Status(kind.status().code(),
-                          absl::StrCat("--mix '", arguments.mix[i],
-                                       "': ", kind.status().message()));
-    }
-    if (!kind.ok()) return kind.status();
+    absl::StatusOr<WorkKind> kind = MakeKind(entries[i], works[i]);
+    if (!kind.ok()) return about(i, kind.status());
     kinds.push_back(*std::move(kind));
   }
   return kinds;

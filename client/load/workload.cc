@@ -230,6 +230,21 @@ absl::Status CheckWork(const Work& work) {
   return absl::OkStatus();
 }
 
+double RequestBytes(const Work& work) {
+  const auto rows = [&](int64_t heads, int64_t rows, int64_t columns) {
+    return static_cast<double>(work.batch) * static_cast<double>(heads) *
+           static_cast<double>(rows) * static_cast<double>(columns);
+  };
+  const double elements = rows(work.heads, work.queries, work.dim) +
+                          rows(work.kv_heads, work.keys, work.dim) +
+                          rows(work.kv_heads, work.keys, work.value_dim);
+  const double times =
+      work.times == TimeKind::kNone
+          ? 0
+          : static_cast<double>(work.queries) + static_cast<double>(work.keys);
+  return (work.dtype == v1::DTYPE_F32 ? 4 : 2) * elements + 8 * times;
+}
+
 absl::StatusOr<std::vector<v1::AttendRequest>> MakeRequests(const Work& work) {
   if (absl::Status bad = CheckWork(work); !bad.ok()) return bad;
   Random random(work.seed);

@@ -54,6 +54,9 @@ std::string WorkText(const Work& work);
 // The first option that is out of range, named as on the command line.
 absl::Status CheckWork(const Work& work);
 
+// What one request of checked work holds, nearly.
+double RequestBytes(const Work& work);
+
 // `work.distinct` requests: values normal with variance 1, times as told, query
 // and key times alike as far as both go. The same work gives the same bytes on
 // every machine. InvalidArgument by CheckWork().

@@ -12,6 +12,7 @@ namespace attnd::client {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 
 // numpy.savez and numpy.savez_compressed (NumPy 2.4.6) of
 //   query = np.arange(6, dtype="<f4").reshape(2, 3)
@@ -38,6 +39,8 @@ constexpr char kDeflated[] =
     "AQAAAABxdWVyeS5ucHlQSwECLQMtAAAACAAAACEAvJFVjk0AAACYAAAADAAAAAAAAAAAAAAA"
     "gAGQAAAAa2V5X3RpbWUubnB5UEsFBgAAAAACAAIAcQAAABsBAAAAAA==";
 
+constexpr int64_t kMaxBytes = 1 << 20;
+
 std::string Bytes(const char* base64) {
   std::string bytes;
   EXPECT_TRUE(absl::Base64Unescape(base64, &bytes));
@@ -46,7 +49,7 @@ std::string Bytes(const char* base64) {
 
 TEST(ParseNpz, ReadsWhatNumPyWrites) {
   for (const char* file : {kStored, kDeflated}) {
-    const auto arrays = ParseNpz(Bytes(file));
+    const auto arrays = ParseNpz(Bytes(file), kMaxBytes);
     ASSERT_TRUE(arrays.ok()) << arrays.status();
     ASSERT_EQ(arrays->size(), 2u);
     const NpyArray& query = arrays->at("query");
@@ -60,19 +63,31 @@ TEST(ParseNpz, ReadsWhatNumPyWrites) {
   }
 }
 
+// A few bytes unpack to a thousand times as many.
+TEST(ParseNpz, IsHeldToABoundOnceUnpacked) {
+  for (const char* file : {kStored, kDeflated}) {
+    // Headers of 128 bytes, six floats and three int64.
+    constexpr int64_t kUnpacked = 128 + 6 * 4 + 128 + 3 * 8;
+    EXPECT_TRUE(ParseNpz(Bytes(file), kUnpacked).ok());
+    EXPECT_THAT(
+        std::string(ParseNpz(Bytes(file), kUnpacked - 1).status().message()),
+        HasSubstr("expected at most 303"));
+  }
+}
+
 TEST(ParseNpz, DamageIsRefused) {
-  EXPECT_FALSE(ParseNpz("").ok());
+  EXPECT_FALSE(ParseNpz("", kMaxBytes).ok());
   for (const char* file : {kStored, kDeflated}) {
     const std::string good = Bytes(file);
     for (size_t cut = 1; cut < good.size(); ++cut) {
-      EXPECT_FALSE(ParseNpz(good.substr(0, cut)).ok()) << cut;
+      EXPECT_FALSE(ParseNpz(good.substr(0, cut), kMaxBytes).ok()) << cut;
     }
     const std::map<std::string, NpyArray> none;
     Random random(1);
     for (int i = 0; i < 5000; ++i) {
       std::string bad = good;
       bad[random.Below(bad.size())] ^= 1 << random.Below(8);
-      EXPECT_LE(ParseNpz(bad).value_or(none).size(), 2u);
+      EXPECT_LE(ParseNpz(bad, kMaxBytes).value_or(none).size(), 2u);
     }
   }
 }

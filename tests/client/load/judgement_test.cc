@@ -6,6 +6,7 @@
 
 #include "client/load/max_search.h"
 #include "client/load/self_check.h"
+#include "client/load/server_metrics.h"
 #include "client/load/slo.h"
 #include "tests/client/load/simulated_run.h"
 
@@ -206,6 +207,22 @@ TEST(Search, FindsTheCapacityOfASimulatedServer) {
   ASSERT_TRUE(search.found().has_value());
   EXPECT_GE(*search.found(), 95);
   EXPECT_LE(*search.found(), 101.1);
+}
+
+TEST(ThinSamples, KeepsBothEndsAndHalfOfTheRest) {
+  std::vector<MetricSample> samples;
+  const size_t scrapes = 10 * kMaxSamples + 7;
+  for (size_t i = 0; i < scrapes; ++i) {
+    samples.push_back({.seconds = static_cast<double>(i)});
+    ThinSamples(&samples);
+    EXPECT_LT(samples.size(), kMaxSamples);
+    EXPECT_EQ(samples.front().seconds, 0);
+    EXPECT_EQ(samples.back().seconds, static_cast<double>(i));
+  }
+  EXPECT_GT(samples.size(), kMaxSamples / 2);
+  for (size_t i = 1; i < samples.size(); ++i) {
+    EXPECT_LT(samples[i - 1].seconds, samples[i].seconds);
+  }
 }
 
 }  // namespace

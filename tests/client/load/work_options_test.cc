@@ -135,6 +135,23 @@ TEST(MakeWorkKinds, ReadNumericTimesAndTextsForMissingValues) {
               HasSubstr("--time-unit fortnight"));
 }
 
+// All requests are held at once, those of all kinds.
+TEST(MakeWorkKinds, RefuseWorkThatDoesNotFitIntoMemory) {
+  const auto refusal = [](const WorkArguments& arguments) {
+    return std::string(MakeWorkKinds(arguments).status().message());
+  };
+  EXPECT_THAT(refusal({.distinct = int64_t{1} << 62}),
+              AllOf(HasSubstr("--distinct 4611686018427387904"),
+                    HasSubstr("expected at most 2 GiB")));
+  // 3 GiB each: 8 heads of a million rows of 32, thrice.
+  EXPECT_THAT(refusal({.queries = 1 << 20, .dim = 32, .distinct = 1}),
+              HasSubstr("--distinct 1: as many requests of 3.1"));
+  // Half of it twice over is more than all of it.
+  const std::string half = "heads=1 queries=1048576 dim=100 distinct=1";
+  EXPECT_THAT(refusal({.mix = {half, half + " queries=1048575"}}),
+              HasSubstr("--mix 'heads=1 queries=1048576"));
+}
+
 TEST(MakeWorkKinds, GiveEachKindItsRequests) {
   const auto kinds =
       MakeWorkKinds({.queries = 8,
