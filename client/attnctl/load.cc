@@ -196,6 +196,8 @@ ExitCode Run(const Arguments& arguments) {
   if (!arguments.load.quiet && isatty(STDERR_FILENO) == 1) {
     live.emplace(std::cerr, TerminalColumns);
   }
+  // A reader that is gone takes no other result with it.
+  std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGINT, StopAtFirst);
   std::signal(SIGTERM, StopAtFirst);
   auto report = RunSession({.client = *options,

@@ -1,4 +1,7 @@
 // attnctl: the command-line client of attnd.
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <CLI/CLI.hpp>
 #include <cerrno>
 #include <iostream>
@@ -40,6 +43,16 @@ Exit codes
   5  a result could not be written
 
 attnctl reads no environment variables and no configuration file.)";
+
+// A standard stream that whoever started this has closed would become the next
+// connection's number, and a report would go down that connection. What stands
+// there instead refuses to be read or written.
+void OccupyStandardStreams() {
+  for (int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(stream, F_GETFD) != -1) continue;
+    open("/dev/null", stream == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+  }
+}
 
 // Results that standard output did not take are lost: a full disk, a reader
 // that is gone.
@@ -114,4 +127,7 @@ int Main(int argc, char** argv) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return AfterFlush(Main(argc, argv)); }
+int main(int argc, char** argv) {
+  OccupyStandardStreams();
+  return AfterFlush(Main(argc, argv));
+}

@@ -1,11 +1,15 @@
 // attnctl load, compare and attend --replay as programs: exit codes and files.
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <csignal>
 #include <filesystem>
 #include <mutex>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
@@ -294,6 +298,38 @@ TEST_F(AttnctlLoad, AResultThatStandardOutputDoesNotTakeIsExitCode5) {
                       HasSubstr("standard output: cannot be written")))
         << absl::StrJoin(command, " ");
   }
+}
+
+// Its number must not become that of a connection, which would get the report.
+TEST_F(AttnctlLoad, AClosedStandardOutputTakesNothing) {
+  const ProcessResult result =
+      RunAttnctlInto("", {"load", "--target", stub_.address(), "-r", "3", "-w",
+                          "0s", "--max-lag", "60s"});
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.err, HasSubstr("standard output: Bad file descriptor"));
+}
+
+// attnctl load --html r.html | head -1
+TEST_F(AttnctlLoad, AReaderThatIsGoneLeavesTheOtherResults) {
+  const std::string pipe = folder_ + "pipe";
+  ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+  absl::Notification gone;
+  stub_.on_attend = [&](int, const v1::AttendRequest&, v1::AttendResponse*) {
+    gone.WaitForNotification();
+    return grpc::Status::OK;
+  };
+  std::thread reader([&] {
+    close(open(pipe.c_str(), O_RDONLY));
+    gone.Notify();
+  });
+  const ProcessResult result = RunAttnctlInto(
+      pipe, {"load", "--target", stub_.address(), "-r", "3", "-w", "0s",
+             "--max-lag", "60s", "--html", folder_ + "r.html"});
+  reader.join();
+  EXPECT_EQ(result.exit_code, 5);
+  EXPECT_THAT(result.err, HasSubstr("standard output: "));
+  EXPECT_THAT(ReadFile(folder_ + "r.html").value_or(""),
+              StartsWith("<!DOCTYPE html>"));
 }
 
 // What was found wrong is told even where its request cannot be kept.

@@ -27,7 +27,8 @@ std::string FreshFolder() {
 
 namespace {
 
-// Standard output goes to the file `out`, errors to `err`; 0 when it failed.
+// Standard output goes to the file `out`, or is closed if empty, errors to
+// `err`; 0 when it failed.
 pid_t Spawn(const std::string& program,
             const std::vector<std::string>& arguments, const std::string& out,
             int err) {
@@ -39,8 +40,12 @@ pid_t Spawn(const std::string& program,
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
-  posix_spawn_file_actions_addopen(&actions, 1, out.c_str(), O_WRONLY | O_CREAT,
-                                   0600);
+  if (out.empty()) {
+    posix_spawn_file_actions_addclose(&actions, 1);
+  } else {
+    posix_spawn_file_actions_addopen(&actions, 1, out.c_str(),
+                                     O_WRONLY | O_CREAT, 0600);
+  }
   posix_spawn_file_actions_adddup2(&actions, err, 2);
   pid_t pid = 0;
   const int failed = posix_spawn(&pid, program.c_str(), &actions, nullptr,

@@ -20,8 +20,8 @@ ProcessResult RunProcess(const std::string& program,
 // Runs attnctl of this build: the path is compiled in.
 ProcessResult RunAttnctl(const std::vector<std::string>& arguments);
 
-// The same with standard output going to a file of one's own, as /dev/full;
-// `out` stays empty.
+// The same with standard output going to a file of one's own, as /dev/full, or
+// closed for ""; `out` stays empty.
 ProcessResult RunAttnctlInto(const std::string& file,
                              const std::vector<std::string>& arguments);
 
