@@ -16,7 +16,8 @@ enum ExitCode : int {
   kUnreachable = 2,
   // load, compare: the figures of this run must not be used.
   kInvalidRun = 3,
-  // Wrong arguments, or an input file that cannot be read.
+  // Wrong arguments, an input file that cannot be read, or no place for a
+  // result.
   kUsage = 4,
   // A result could not be written.
   kOutput = 5,

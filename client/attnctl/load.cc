@@ -82,7 +82,8 @@ Exit codes
   2  answers were wrong, or could not be checked
   3  the run is invalid: no connection, no success, interrupted, or this client
      too slow
-  4  wrong arguments, or a file that cannot be read
+  4  wrong arguments, a file that cannot be read, or no place for a result: no
+     such folder, one file for two; nothing was sent
   5  a result could not be written
   Of several the run's validity counts first, then answers, then levels.
 

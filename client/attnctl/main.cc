@@ -39,7 +39,8 @@ Exit codes
   2  the service was not reached, or not in time (load: answers were wrong, or
      could not be checked)
   3  load, compare: the run was invalid, its figures must not be used
-  4  wrong arguments, or an input file that cannot be read
+  4  wrong arguments, an input file that cannot be read, or no place for a
+     result; nothing was done
   5  a result could not be written
 
 attnctl reads no environment variables and no configuration file.)";
@@ -89,6 +90,18 @@ void RefuseEmptyValues(CLI::App& app) {
   }
 }
 
+// What follows an option whose value may be left out is taken for a word of its
+// own: the way to say it, or nothing.
+std::string EqualsHint(int argc, char** argv) {
+  for (int i = 1; i + 1 < argc; ++i) {
+    const std::string option = argv[i];
+    if ((option == "--json" || option == "--causal") && argv[i + 1][0] != '-') {
+      return option + "=" + argv[i + 1] + " is one word; ";
+    }
+  }
+  return "";
+}
+
 int Main(int argc, char** argv) {
   using namespace attnd::client;  // NOLINT(google-build-using-namespace)
   int exit_code = kDone;
@@ -118,8 +131,8 @@ int Main(int argc, char** argv) {
     const auto commands = app.get_subcommands();
     const std::string command =
         commands.empty() ? "attnctl" : "attnctl " + commands[0]->get_name();
-    std::cerr << "attnctl: " << error.what() << "\n  " << command
-              << " --help tells what it takes\n";
+    std::cerr << "attnctl: " << error.what() << "\n  " << EqualsHint(argc, argv)
+              << command << " --help tells what it takes\n";
     return kUsage;
   }
   return exit_code;

@@ -310,11 +310,11 @@ void AddLoadOptions(CLI::App* command, LoadArguments* arguments) {
       ->check(WholeNumber(1, kMaxPlaces))
       ->type_name("N")
       ->capture_default_str();
-  CLI::Option* duration =
-      add("-d,--duration", arguments->duration, "Length of the measured part")
-          ->check(TimeAbove0())
-          ->type_name("TIME")
-          ->default_str(kDefaultDuration);
+  CLI::Option* duration = add("-d,--duration", arguments->duration,
+                              "Length of the measured part: 500ms, 30s, 5min")
+                              ->check(TimeAbove0())
+                              ->type_name("TIME")
+                              ->default_str(kDefaultDuration);
   add("-r,--requests", arguments->requests,
       "Calls of the measured part, instead of a length")
       ->type_name("N")

@@ -81,6 +81,13 @@ TEST(Attnctl, WrongArgumentsAreExitCode4) {
   }
 }
 
+TEST(Attnctl, AValueThatNeedsAnEqualsSignIsExplained) {
+  EXPECT_THAT(RunAttnctl({"load", "--json", "out.json"}).err,
+              HasSubstr("--json=out.json is one word"));
+  EXPECT_THAT(RunAttnctl({"load", "--causal", "index"}).err,
+              HasSubstr("--causal=index is one word"));
+}
+
 // What is typed is never taken for an option left out, or for another number.
 TEST(Attnctl, ValuesOutOfRangeAndOptionsThatExcludeEachOtherAreNamed) {
   const std::string folder = FreshFolder();
