@@ -19,9 +19,9 @@ constexpr double kLeastSum = 1e-30;
 // a part of a size of which kLinearAccuracy is taken.
 constexpr double kUnderflow = 0x1p-126 / kLinearAccuracy;
 
-double SumOfSizes(absl::Span<const double> row) {
+double Sum(absl::Span<const double> row) {
   double sum = 0;
-  for (double x : row) sum += std::abs(x);
+  for (double x : row) sum += x;
   return sum;
 }
 
@@ -182,16 +182,16 @@ void LinearRows::Row(int64_t i, absl::Span<double> output,
         weight = Turn(g, i, rank);
         decay = Decay(g);
       }
-      const auto k = in_.key.Row(sequence_.batch, g, key);
+      const SizedRow k(in_.key.Row(sequence_.batch, g, key));
       const auto v = in_.value.Row(sequence_.batch, g, key);
       for (int64_t h = g * group_; h < (g + 1) * group_; ++h) {
-        const auto q =
-            in_.query.Row(sequence_.batch, h, sequence_.first_query + i);
+        const SizedRow q(
+            in_.query.Row(sequence_.batch, h, sequence_.first_query + i));
         const Product product = product_.Multiply(q, k);
         const double dot =
             weight * (std::isfinite(product.size) ? product.value : kNaN);
         const double dot_size =
-            weight * product.size + kUnderflow * SumOfSizes(q) * SumOfSizes(k);
+            weight * product.size + kUnderflow * Sum(q.size) * Sum(k.size);
         sums[h].ones += dot;
         sums[h].ones_size += dot_size;
         sums[h].decays += decay;

@@ -20,9 +20,16 @@ void WithLags(const PairLags& lags, absl::FunctionRef<void(const Lags&)> then) {
 
 }  // namespace
 
-void Product::Add(double q, double a, double k) {
-  value += q * a * k;
-  size += std::abs(q * a * k);
+SizedRow::SizedRow(absl::Span<const double> row)
+    : value(row.begin(), row.end()), size(value) {
+  for (double& x : size) x = std::abs(x);
+}
+
+void SizedRow::Add(absl::Span<const double> part) {
+  for (size_t c = 0; c < part.size(); ++c) {
+    value[c] += part[c];
+    size[c] += std::abs(part[c]);
+  }
 }
 
 void PairProduct::FindFreeChannels(const Generator& generator) {
@@ -82,25 +89,26 @@ void PairProduct::TurnFurther(const Generator& generator,
   });
 }
 
-Product PairProduct::Multiply(absl::Span<const double> q,
-                              absl::Span<const double> k) const {
+Product PairProduct::Multiply(const SizedRow& q, const SizedRow& k) const {
   Product product;
+  const auto add = [&](int r, double a, int c) {
+    product.value += q.value[r] * a * k.value[c];
+    product.size += q.size[r] * std::abs(a) * k.size[c];
+  };
   if (matrix_) {
     for (int r = 0; r < matrix_->size; ++r) {
-      for (int c = 0; c < matrix_->size; ++c) {
-        product.Add(q[r], (*matrix_)(r, c), k[c]);
-      }
+      for (int c = 0; c < matrix_->size; ++c) add(r, (*matrix_)(r, c), c);
     }
     return product;
   }
   for (const auto& [channels, value] : blocks_) {
     for (int r = 0; r < value.size; ++r) {
       for (int c = 0; c < value.size; ++c) {
-        product.Add(q[(*channels)[r]], value(r, c), k[(*channels)[c]]);
+        add((*channels)[r], value(r, c), (*channels)[c]);
       }
     }
   }
-  for (int c : free_channels_) product.Add(q[c], free_, k[c]);
+  for (int c : free_channels_) add(c, free_, c);
   return product;
 }
 

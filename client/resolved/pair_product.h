@@ -11,10 +11,19 @@
 
 namespace attnd::client::resolved {
 
+// A row of q or k, and per channel the size of what it is the sum of: of a row
+// as sent, its own.
+struct SizedRow {
+  std::vector<double> value, size;
+  SizedRow() = default;
+  explicit SizedRow(absl::Span<const double> row);
+  // Adds another part, which may cancel.
+  void Add(absl::Span<const double> part);
+};
+
 // A sum and the sum of the sizes of its terms.
 struct Product {
   double value = 0, size = 0;
-  void Add(double q, double a, double k);
 };
 
 class PairProduct {
@@ -28,8 +37,7 @@ class PairProduct {
   // A = A(what the lags have selected) A: a hold that ended there.
   void TurnFurther(const Generator& generator, const PairLags& lags);
 
-  Product Multiply(absl::Span<const double> q,
-                   absl::Span<const double> k) const;
+  Product Multiply(const SizedRow& q, const SizedRow& k) const;
 
  private:
   void FindFreeChannels(const Generator& generator);

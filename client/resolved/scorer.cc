@@ -131,7 +131,7 @@ absl::Status Scorer::Prepare() {
         keys_.emplace_back();
         continue;
       }
-      absl::StatusOr<std::vector<double>> key = WithAbsolute(
+      absl::StatusOr<SizedRow> key = WithAbsolute(
           false, g, j,
           in_.key.Row(sequence_.batch, g, sequence_.first_key + j));
       if (!key.ok()) return key.status();
@@ -141,7 +141,7 @@ absl::Status Scorer::Prepare() {
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<double>> Scorer::WithAbsolute(
+absl::StatusOr<SizedRow> Scorer::WithAbsolute(
     bool query, int64_t kv_head, int64_t row,
     absl::Span<const double> vector) const {
   const auto since = [&](int64_t origin) {
@@ -150,13 +150,13 @@ absl::StatusOr<std::vector<double>> Scorer::WithAbsolute(
   };
   const int64_t event =
       query ? visibility_.QueryEvent(row) : visibility_.KeyEvent(row);
-  absl::StatusOr<std::vector<double>> sum =
+  const absl::StatusOr<std::vector<double>> parts =
       AbsoluteParts(encoding_.definition(), query, static_cast<int>(kv_head),
                     static_cast<int>(vector.size()), {since, event});
-  for (size_t c = 0; sum.ok() && c < vector.size(); ++c) {
-    (*sum)[c] += vector[c];
-  }
-  return sum;
+  if (!parts.ok()) return parts.status();
+  SizedRow row_with_parts(vector);
+  row_with_parts.Add(*parts);
+  return row_with_parts;
 }
 
 double Scorer::Elapsed(int64_t i) const {
@@ -197,8 +197,8 @@ Bias Scorer::BiasOf(int64_t head, int64_t i, int64_t j) const {
 }
 
 void Scorer::ScorePair(int64_t head, int64_t i, int64_t j,
-                       absl::Span<const double> query, double temperature,
-                       double* score, double* logit_size) const {
+                       const SizedRow& query, double temperature, double* score,
+                       double* logit_size) const {
   const double sent = in_.bias.empty() ? 0
                                        : in_.bias.At(sequence_.batch, head,
                                                      sequence_.first_query + i,
@@ -224,9 +224,9 @@ absl::Status Scorer::Row(int64_t i, absl::Span<double> scores,
   std::fill(logit_sizes.begin(), logit_sizes.end(), 0.0);
   const double temperature = Temperature(i);
   const int64_t heads = in_.query.heads();
-  std::vector<std::vector<double>> queries;
+  std::vector<SizedRow> queries;
   for (int64_t h = 0; h < heads; ++h) {
-    absl::StatusOr<std::vector<double>> query = WithAbsolute(
+    absl::StatusOr<SizedRow> query = WithAbsolute(
         true, h / group_, i,
         in_.query.Row(sequence_.batch, h, sequence_.first_query + i));
     if (!query.ok()) return query.status();

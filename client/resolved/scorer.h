@@ -59,17 +59,16 @@ class Scorer {
 
   absl::Status Prepare();
   // A row of q or k with the absolute parts.
-  absl::StatusOr<std::vector<double>> WithAbsolute(
-      bool query, int64_t kv_head, int64_t row,
-      absl::Span<const double> vector) const;
+  absl::StatusOr<SizedRow> WithAbsolute(bool query, int64_t kv_head,
+                                        int64_t row,
+                                        absl::Span<const double> vector) const;
   double Elapsed(int64_t i) const;
   double Temperature(int64_t i) const;
   // Brings A(D) up to date for a pair of a kv head.
   void Turn(int64_t kv_head, int64_t i, int64_t j);
   Bias BiasOf(int64_t head, int64_t i, int64_t j) const;
-  void ScorePair(int64_t head, int64_t i, int64_t j,
-                 absl::Span<const double> query, double temperature,
-                 double* score, double* logit_size) const;
+  void ScorePair(int64_t head, int64_t i, int64_t j, const SizedRow& query,
+                 double temperature, double* score, double* logit_size) const;
 
   const v1::AttendRequest& request_;
   const Inputs& in_;
@@ -84,8 +83,8 @@ class Scorer {
   bool absolute_lag_ = false, clocked_ = false;
   double scale_ = 1;
   std::vector<Generator> generators_;
-  std::vector<std::vector<double>> keys_;  // with absolute parts, [Hkv, keys]
-  PairProduct product_;                    // of the pair turned to last
+  std::vector<SizedRow> keys_;  // with absolute parts, [Hkv, keys]
+  PairProduct product_;         // of the pair turned to last
 };
 
 }  // namespace attnd::client::resolved

@@ -203,6 +203,23 @@ TEST(ResolvedAttention, SinusoidsAreAddedToBoth) {
   EXPECT_NEAR(answer.scores[1], std::cos(2), 1e-15);
 }
 
+// cos 0 = 1 beside an element of -1: nothing is left, but its size is 2.
+TEST(ResolvedAttention, PartsThatCancelCountBesideTheRow) {
+  v1::AttendRequest request = RequestOf({0}, {0}, {0});
+  *request.mutable_query() = TensorOf({0, -1}, {1, 1, 1, 2});
+  *request.mutable_key() = TensorOf({0, 3}, {1, 1, 1, 2});
+  request.set_scale(1);
+  v1::ResolvedEncoding encoding;
+  encoding.set_unit_nanoseconds(1e9);
+  encoding.mutable_definition()
+      ->add_absolutes()
+      ->mutable_sinusoidal()
+      ->set_order(v1::Sinusoidal::ORDER_INTERLEAVED);
+  const Answer answer = Compute(request, encoding);
+  EXPECT_NEAR(answer.scores[0], 0, 1e-15);
+  EXPECT_NEAR(answer.logit_size[0], 2 * 4, 1e-15);
+}
+
 // Rows are sin(w i + w' t).
 TEST(ResolvedAttention, EventsAreCountedInTimeOrderAmongValidKeys) {
   v1::AttendRequest request = RequestOf({5}, {0, 5, 3}, {0, 0, 0});
