@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
 #include "kernels/basis.h"
 #include "tests/kernels/answer.h"
 #include "tests/kernels/encoding_families.h"
@@ -553,7 +554,24 @@ std::string JudgeIfDefined(const ProblemSpec& spec, double slack,
   for (int64_t g = 0; g < heads; ++g) {
     condition = std::max(condition, encoder.head(g).generator().condition());
   }
-  return Judge(spec, slack * condition * Slack(*spec.encoding));
+  slack *= condition * Slack(*spec.encoding);
+  const absl::StatusOr<ReferenceAnswer> reference =
+      ReferenceAttention(owned->problem());
+  if (!reference.ok()) return reference.status().ToString();
+  // The output alone takes another way than scores and lse.
+  for (const OutputSet& outputs :
+       {kAllOutputs, OutputSet{.output = true},
+        OutputSet{
+            .output = true, .entropy = true, .key_mass = true, .top_k = 2}}) {
+    const absl::StatusOr<Answer> answer = Run(owned->problem(), outputs);
+    if (!answer.ok()) return answer.status().ToString();
+    const std::string why = Compare(spec, *answer, *reference, slack);
+    if (!why.empty()) {
+      return absl::StrCat(outputs.scores ? "" : "without scores: ", why, "\n",
+                          spec.Describe());
+    }
+  }
+  return "";
 }
 
 }  // namespace attnd::testing

@@ -15,11 +15,11 @@ namespace attnd::testing {
 // million.
 void SetRandomEncoding(ProblemSpec& spec);
 
-// Judge, with what the encoding may take of the contract (Slack, and the
-// condition number of its generators), and "" for a problem that Plan::Make
-// refuses, because the encoding is not defined for it: lags below 0 of a
-// one-sided one, a clock that runs backwards, a growth beyond floats. `defined`
-// tells whether it took it.
+// Judge of answers with and without scores, with what the encoding may take of
+// the contract (Slack, and the condition number of its generators), and "" for
+// a problem that Plan::Make refuses, because the encoding is not defined for
+// it: lags below 0 of a one-sided one, a clock that runs backwards, a growth
+// beyond floats. `defined` tells whether it took it.
 std::string JudgeIfDefined(const ProblemSpec& spec, double slack,
                            bool* defined = nullptr);
 
