@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
 #include "kernels/absolute_rows.h"
 #include "kernels/bias.h"
 #include "kernels/cumulative_bias.h"
@@ -83,40 +84,32 @@ absl::Status CheckClockOrder(const AttentionProblem& p, const Encoder& encoder,
     return absl::StrCat("element [", batch, ",", head, ",", row, ",",
                         drive.clock_channel, "]: ");
   };
+  const auto check = [&](absl::string_view field, int64_t row, float u,
+                         float last) {
+    if (!std::isfinite(u)) {
+      return RefuseField(field,
+                         absl::StrCat(where(row), u, ", expected finite"));
+    }
+    if (!decays || u >= last) return absl::OkStatus();
+    return RefuseField(
+        field, absl::StrCat(where(row), u, " runs backwards from ", last,
+                            "; a decaying block needs a clock that never "
+                            "falls along time"));
+  };
   float last_key = -std::numeric_limits<float>::infinity();
   std::vector<float> keys;
   for (int64_t j = 0; j < item.key_rows; ++j) {
     const float u = value(p.key_clock, item.KeyRow(j));
-    if (!std::isfinite(u)) {
-      return RefuseField("key_clock", absl::StrCat(where(item.KeyRow(j)), u,
-                                                   ", expected finite"));
-    }
-    if (decays && u < last_key) {
-      return RefuseField(
-          "key_clock",
-          absl::StrCat(where(item.KeyRow(j)), u, " runs backwards from ",
-                       last_key,
-                       "; a decaying block needs a clock that never "
-                       "falls along time"));
-    }
+    absl::Status status = check("key_clock", item.KeyRow(j), u, last_key);
+    if (!status.ok()) return status;
     keys.push_back(last_key = u);
   }
   float last_query = -std::numeric_limits<float>::infinity();
   for (int64_t i = 0; i < item.query_rows; ++i) {
     const float u = value(p.query_clock, item.QueryRow(i));
-    if (!std::isfinite(u)) {
-      return RefuseField("query_clock", absl::StrCat(where(item.QueryRow(i)), u,
-                                                     ", expected finite"));
-    }
+    absl::Status status = check("query_clock", item.QueryRow(i), u, last_query);
+    if (!status.ok()) return status;
     if (!decays) continue;
-    if (u < last_query) {
-      return RefuseField(
-          "query_clock",
-          absl::StrCat(where(item.QueryRow(i)), u, " runs backwards from ",
-                       last_query,
-                       "; a decaying block needs a clock that never "
-                       "falls along time"));
-    }
     last_query = u;
     if (encoder.absolute_lag()) continue;
     for (int64_t j = item.end[i]; j-- > item.begin[i] && keys[j] > u;) {

@@ -161,15 +161,15 @@ void AttendStream::End(StreamEnd end) {
 }
 
 void AttendStream::OnCancel() {
-  std::vector<std::shared_ptr<Request>> open;
+  std::vector<std::shared_ptr<Request>> open;  // keeps the jobs
+  std::vector<Job*> jobs;
   {
     std::lock_guard lock(mutex_);
     cancelled_ = true;
-    for (const auto& [key, request] : open_) open.push_back(request);
-  }
-  std::vector<Job*> jobs;
-  for (const auto& request : open) {
-    for (Job* job : request->work().jobs()) jobs.push_back(job);
+    for (const auto& [key, request] : open_) {
+      open.push_back(request);
+      for (Job* job : request->work().jobs()) jobs.push_back(job);
+    }
   }
   context_.executor.Cancel(jobs);
   flow_->Cancelled();

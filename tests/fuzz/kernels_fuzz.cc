@@ -1,6 +1,6 @@
 // Random problems through the kernels against the double-precision reference:
 // the first eight bytes are the seed, the ninth says how large and which masks,
-// the tenth, where it is odd, asks for an encoding of any family.
+// the tenth, where it is odd, asks for a random encoding.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// Random encodings of every family, with times and parameters from their mild
-// ends to their extremes.
+// Random encodings, with times and parameters from their mild ends to their
+// extremes; random_parts.h says what is drawn.
 #ifndef ATTND_TESTS_KERNELS_RANDOM_ENCODING_H_
 #define ATTND_TESTS_KERNELS_RANDOM_ENCODING_H_
 
@@ -16,10 +16,11 @@ namespace attnd::testing {
 void SetRandomEncoding(ProblemSpec& spec);
 
 // Judge of answers with and without scores, with what the encoding may take of
-// the contract (Slack, and the condition number of its generators), and "" for
-// a problem that Plan::Make refuses, because the encoding is not defined for
-// it: lags below 0 of a one-sided one, a clock that runs backwards, a growth
-// beyond floats. `defined` tells whether it took it.
+// the contract (Slack, the condition number of its generators, ten times for
+// several biases over the lag), and "" for a problem that Plan::Make refuses,
+// because the encoding is not defined for it: lags below 0 of a one-sided one,
+// a clock that runs backwards, a growth beyond floats. `defined` tells whether
+// it took it.
 std::string JudgeIfDefined(const ProblemSpec& spec, double slack,
                            bool* defined = nullptr);
 

@@ -141,8 +141,10 @@ void SetRandomTimes(Random& random, Kind kind, bool per_item,
   const int64_t items = per_item ? spec.batch : 1;
   const int64_t epoch_ns = random.Pick(std::vector<int64_t>{
       0, 1'700'000'000 * kSecondNs, -5'000'000'000 * kSecondNs});
-  // A coarse grid makes ties.
-  const int64_t grid_ns = random.Coin() ? kSecondNs / 4 : 1;
+  // A coarse grid makes ties: a quarter of a second, or of a shorter span.
+  const double quarter = std::min(1.0, span_seconds) * kSecondNs / 4;
+  const int64_t grid_ns =
+      random.Coin() ? std::max(int64_t{1}, static_cast<int64_t>(quarter)) : 1;
   const bool sorted = random.Coin();
   for (auto [ticks, real, rows] :
        {std::tuple(&spec.query_ticks, &spec.query_real, spec.queries),

@@ -46,6 +46,16 @@ v1::ResolvedEncoding Alibi(double slope, double unit_ns = 1e9) {
   return encoding;
 }
 
+v1::ResolvedEncoding Sinusoids() {
+  v1::ResolvedEncoding encoding;
+  encoding.set_unit_nanoseconds(1e9);
+  encoding.mutable_definition()
+      ->add_absolutes()
+      ->mutable_sinusoidal()
+      ->set_order(v1::Sinusoidal::ORDER_INTERLEAVED);
+  return encoding;
+}
+
 Answer Compute(const v1::AttendRequest& request,
                const v1::ResolvedEncoding& encoding) {
   const v1::ResolvedEncoding* one = &encoding;
@@ -192,13 +202,7 @@ TEST(ResolvedAttention, SinusoidsAreAddedToBoth) {
   *request.mutable_query() = TensorOf({0, 0}, {1, 1, 1, 2});
   *request.mutable_key() = TensorOf({0, 0, 0, 0}, {1, 1, 2, 2});
   request.set_scale(1);
-  v1::ResolvedEncoding encoding;
-  encoding.set_unit_nanoseconds(1e9);
-  encoding.mutable_definition()
-      ->add_absolutes()
-      ->mutable_sinusoidal()
-      ->set_order(v1::Sinusoidal::ORDER_INTERLEAVED);
-  const Answer answer = Compute(request, encoding);
+  const Answer answer = Compute(request, Sinusoids());
   EXPECT_NEAR(answer.scores[0], 1, 1e-15);
   EXPECT_NEAR(answer.scores[1], std::cos(2), 1e-15);
 }
@@ -209,13 +213,7 @@ TEST(ResolvedAttention, PartsThatCancelCountBesideTheRow) {
   *request.mutable_query() = TensorOf({0, -1}, {1, 1, 1, 2});
   *request.mutable_key() = TensorOf({0, 3}, {1, 1, 1, 2});
   request.set_scale(1);
-  v1::ResolvedEncoding encoding;
-  encoding.set_unit_nanoseconds(1e9);
-  encoding.mutable_definition()
-      ->add_absolutes()
-      ->mutable_sinusoidal()
-      ->set_order(v1::Sinusoidal::ORDER_INTERLEAVED);
-  const Answer answer = Compute(request, encoding);
+  const Answer answer = Compute(request, Sinusoids());
   EXPECT_NEAR(answer.scores[0], 0, 1e-15);
   EXPECT_NEAR(answer.logit_size[0], 2 * 4, 1e-15);
 }
