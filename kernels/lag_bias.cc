@@ -79,11 +79,15 @@ double LagBias::Exact(int head, const ItemGeometry& item, int64_t i,
   return Exact(head, PointOf(item, i, j));
 }
 
+double LagBias::Size(int head, const LagPoint& point) const {
+  double sum = 0;
+  for (const auto& term : terms_) sum += term->Size(head, point);
+  return sum;
+}
+
 double LagBias::Size(int head, const ItemGeometry& item, int64_t i,
                      int64_t j) const {
-  double sum = 0;
-  for (const auto& term : terms_) sum += term->Size(head, PointOf(item, i, j));
-  return sum;
+  return Size(head, PointOf(item, i, j));
 }
 
 double LagBias::Supremum(int head, double low, double high) const {

@@ -40,6 +40,7 @@ class LagBias {
   double Exact(int head, const LagPoint& point) const;
   double Exact(int head, const ItemGeometry& item, int64_t i, int64_t j) const;
   // What the pair counts in S of the accuracy contract.
+  double Size(int head, const LagPoint& point) const;
   double Size(int head, const ItemGeometry& item, int64_t i, int64_t j) const;
   // A bound from above of the bias over all lags in [low, high] ticks.
   double Supremum(int head, double low, double high) const;
