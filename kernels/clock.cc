@@ -182,11 +182,29 @@ uint64_t PhaseWord(const TurnFrequency& frequency, double ticks) {
       static_cast<uint64_t>(top), static_cast<uint64_t>(top >> 64), sign};
   // Bits [64 - shift, 128 - shift) of the product, a two's complement.
   const int first = 64 - shift;
-  if (first >= 256) return 0;
-  const int index = first / 64, rest = first % 64;
-  uint64_t word = words[index] >> rest;
-  if (rest != 0) word |= words[index + 1] << (64 - rest);
+  if (first >= 256 || first <= -64) return 0;
+  uint64_t word;
+  if (first < 0) {
+    word = words[0] << -first;
+  } else {
+    const int index = first / 64, rest = first % 64;
+    word = words[index] >> rest;
+    if (rest != 0) word |= words[index + 1] << (64 - rest);
+  }
   return ticks < 0 ? -word : word;
+}
+
+ClockTurns MakeClockTurns(double omega) {
+  // 1/2pi in two doubles.
+  constexpr double kHigh = 0x1.45f306dc9c883p-3, kLow = -0x1.6b01ec5417056p-57;
+  const double turns = omega * kHigh;
+  if (std::fabs(turns) >= 0x1p255) return {};
+  const double rest = std::fma(omega, kHigh, -turns) + omega * kLow;
+  int exponent;
+  const double fraction = std::frexp(turns, &exponent);
+  const double high =
+      std::ldexp(std::trunc(std::ldexp(fraction, 29)), exponent - 29);
+  return {.high = high, .low = (turns - high) + rest};
 }
 
 absl::StatusOr<TimeAxis> TimeAxis::Make(Kind kind, absl::Span<const char> bytes,

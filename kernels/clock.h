@@ -48,8 +48,21 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio);
 uint64_t PhaseWord(const TurnFrequency& frequency, int64_t ticks);
 
 // The same for a real number of ticks (f64 time); exact from the double's value
-// up to 2^-64 turn. `ticks` must be finite and below 2^63 in magnitude.
+// up to 2^-64 turn. `ticks` must be finite; from 2^63 on the error grows as
+// 2^-128 |ticks|.
 uint64_t PhaseWord(const TurnFrequency& frequency, double ticks);
+
+// Turns per unit of a learned clock: omega / 2pi = high + low up to a part in
+// 2^100. `high` has 29 bits, so that its product with a float is exact and
+// whole turns leave it without rounding; low's product is rounded, so that a
+// phase of n turns is exact to 2^-81 n turns.
+struct ClockTurns {
+  double high = 0, low = 0;
+};
+
+// omega [rad per unit] must be finite. Beyond 2^255 turns per unit, where that
+// sum has only whole turns for every float, it is 0.
+ClockTurns MakeClockTurns(double omega);
 
 // Times of one axis of a request, borrowed.
 //

@@ -97,7 +97,8 @@ class HeadEncoder {
     std::vector<uint64_t> hi, lo;
     std::vector<int64_t> whole;  // turns per tick, which real times need
     std::vector<double> omega;   // rad per unit, for real-valued clocks
-    std::vector<double> turns;   // turns per unit
+    // Turns per unit of a learned clock (ClockTurns); empty along times.
+    std::vector<double> clock_high, clock_low;
     // Per 16 entries of the table, whether any plane of them turns.
     std::vector<bool> turning;
   };

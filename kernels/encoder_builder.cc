@@ -251,7 +251,9 @@ class EncoderBuilder {
           .lo = std::vector<uint64_t>(head_.table_size_),
           .whole = std::vector<int64_t>(head_.table_size_),
           .omega = std::vector<double>(head_.table_size_),
-          .turns = std::vector<double>(head_.table_size_),
+          .clock_high =
+              std::vector<double>(drive.clock ? head_.table_size_ : 0),
+          .clock_low = std::vector<double>(drive.clock ? head_.table_size_ : 0),
           .turning = std::vector<bool>(head_.table_size_ / 16)};
       head_.frequencies_.push_back(std::move(frequencies));
       it = head_.frequencies_.end() - 1;
@@ -263,7 +265,10 @@ class EncoderBuilder {
     it->lo[plane] = turns.lo;
     it->whole[plane] = turns.whole;
     it->omega[plane] = omega;
-    it->turns[plane] = omega / (2 * M_PI);
+    if (!drive.clock) return;
+    const ClockTurns per_unit = MakeClockTurns(omega);
+    it->clock_high[plane] = per_unit.high;
+    it->clock_low[plane] = per_unit.low;
   }
 
   void AddFreeTurns() {

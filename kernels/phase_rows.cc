@@ -96,11 +96,16 @@ HWY_INLINE void SinCos(hn::Vec<Word32> phase, float* cosine, float* sine) {
   hn::StoreU(hn::Xor(sine_size, hn::BitCast(d, sine_sign)), d, sine);
 }
 
-// Turns of a learned clock, reduced in double, as words.
-HWY_INLINE hn::Vec<Word64> ClockWords(const double* turns, double real) {
+// Turns of a learned clock as words.
+HWY_INLINE hn::Vec<Word64> ClockWords(const double* high, const double* low,
+                                      double clock) {
   const Word64 d64;
   const hn::Repartition<double, Word64> df;
-  const auto t = hn::Mul(hn::LoadU(df, turns), hn::Set(df, real));
+  const auto part = [&](const double* turns) {
+    const auto t = hn::Mul(hn::LoadU(df, turns), hn::Set(df, clock));
+    return hn::Sub(t, hn::Round(t));
+  };
+  const auto t = hn::Add(part(high), part(low));
   const auto rest = hn::Sub(t, hn::Round(t));  // [-1/2, 1/2]
   // A number in [1, 2] is its mantissa: a turn is all of its bits.
   return hn::Xor(
@@ -134,8 +139,10 @@ HWY_INLINE void PhaseRow(const HeadEncoder& head, const PhasePoint* points,
       const HeadEncoder::Frequencies& f = head.frequencies()[s];
       if (!f.turning[p / 16]) continue;
       if (points[s].kind == PhasePoint::Kind::kClock) {
-        a = hn::Add(a, ClockWords(&f.turns[p], points[s].real));
-        b = hn::Add(b, ClockWords(&f.turns[p + n / 2], points[s].real));
+        const double clock = points[s].real;
+        const int64_t q = p + n / 2;
+        a = hn::Add(a, ClockWords(&f.clock_high[p], &f.clock_low[p], clock));
+        b = hn::Add(b, ClockWords(&f.clock_high[q], &f.clock_low[q], clock));
         continue;
       }
       const auto ticks = static_cast<uint64_t>(points[s].ticks);
@@ -180,25 +187,21 @@ uint64_t PhaseWordOf(const HeadEncoder& head, const PhasePoint* points,
   for (size_t s = 0; s < head.frequencies().size(); ++s) {
     const HeadEncoder::Frequencies& f = head.frequencies()[s];
     const TurnFrequency turns{f.hi[plane], f.lo[plane], f.whole[plane]};
-    const auto from_turns = [](double t) {
-      return static_cast<uint64_t>(
-                 static_cast<int64_t>((t - std::nearbyint(t)) * 0x1p52))
-             << 12;
-    };
     switch (points[s].kind) {
       case PhasePoint::Kind::kTicks:
         word += PhaseWord(turns, points[s].ticks);
         break;
       case PhasePoint::Kind::kReal:
-        word += PhaseWord(turns, points[s].real);
-        break;
       case PhasePoint::Kind::kClock:
-        word += from_turns(f.turns[plane] * points[s].real);
+        word += PhaseWord(turns, points[s].real);
         break;
       case PhasePoint::Kind::kHf: {
         const float angle = static_cast<float>(points[s].real) *
                             static_cast<float>(f.omega[plane]);
-        word += from_turns(static_cast<double>(angle) / (2 * M_PI));
+        const double t = static_cast<double>(angle) / (2 * M_PI);
+        word += static_cast<uint64_t>(
+                    static_cast<int64_t>((t - std::nearbyint(t)) * 0x1p52))
+                << 12;
         break;
       }
     }

@@ -16,7 +16,7 @@ struct PhasePoint {
   enum class Kind : uint8_t {
     kTicks,  // int64 ticks, exact
     kReal,   // a real number of ticks, exact from the double's value
-    kClock,  // a learned clock in units; turns in double
+    kClock,  // a learned clock, a float, in units (ClockTurns)
     kHf      // float32(position) * float32(frequency), Hugging Face parity
   };
   Kind kind = Kind::kTicks;

@@ -35,8 +35,7 @@ PairGenerator::PairGenerator(const AttentionProblem& problem,
   angles_.resize(generator_->planes().size());
   const auto add = [&](double omega, const Drive& drive) {
     turn_frequencies_.push_back(
-        drive.clock ? TurnFrequency{}
-                    : MakeTurnFrequency(omega, encoder->RatioOf(drive)));
+        MakeTurnFrequency(omega, encoder->RatioOf(drive)));
   };
   for (const Plane& plane : generator_->planes()) {
     add(plane.omega, plane.drive);
@@ -63,7 +62,17 @@ double PairGenerator::LagOf(const Drive& drive) const {
 // which a part of a tick does not: that takes the true frequency.
 double PairGenerator::Angle(double omega, const Drive& drive,
                             const TurnFrequency& turns) const {
-  if (drive.clock) return omega * LagOf(drive);
+  if (drive.clock) {
+    // Of clocks that differ by much a double cannot hold the difference.
+    const uint64_t word =
+        PhaseWord(turns, ClockValue(problem_.query_clock, batch_, kv_head_, i_,
+                                    drive.clock_channel)) -
+        PhaseWord(turns, ClockValue(problem_.key_clock, batch_, kv_head_, j_,
+                                    drive.clock_channel));
+    return static_cast<double>(
+        kTwoPi *
+        std::ldexp(static_cast<long double>(static_cast<int64_t>(word)), -64));
+  }
   const Lag lag = rules_->LagOf(i_, j_, drive.coordinate);
   const Uint128 frequency = static_cast<Uint128>(turns.hi) << 64 | turns.lo;
   const Uint128 phase = frequency * static_cast<Uint128>(lag.ticks);
@@ -202,9 +211,8 @@ double PairBias::At(int64_t head, int64_t i, int64_t j, double* size) const {
         .ticks = static_cast<int64_t>(lag.ticks),
         .real = lag.rounded,
         .elapsed = rules_.LagOf(i, rules_.order().front()).rounded};
-    const double term = encoder_->lag_bias().Exact(h, point);
-    bias += term;
-    *size += std::abs(term);
+    bias += encoder_->lag_bias().Exact(h, point);
+    *size += encoder_->lag_bias().Size(h, point);
   }
   if (encoder_->gate_weights().any()) {
     const double term = Gates(head, i, j);

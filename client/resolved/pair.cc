@@ -48,7 +48,9 @@ double PairLags::UnitsAlong(const Drive& drive) const {
 
 double PairLags::Angle(double frequency, const Drive& drive) const {
   if (drive.clock) {
-    return AngleOf(frequency, Clock(true, drive) - Clock(false, drive));
+    // Of clocks that differ by much a double cannot hold the difference.
+    return AngleOf(frequency, Clock(true, drive)) -
+           AngleOf(frequency, Clock(false, drive));
   }
   if (hf_fp32_) {
     const auto angle = [&](double position) {

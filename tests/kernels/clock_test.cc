@@ -270,6 +270,60 @@ TEST(PhaseWord, TinyRealTicksGiveAPhaseOfZero) {
   EXPECT_LE(Apart(PhaseWord(f, -1e-300), 0), 1e-15);
 }
 
+// Turns of omega * 2^exponent, which is a double: the library reduces it.
+double TurnsAtPower(double omega, int exponent) {
+  const double angle = std::ldexp(omega, exponent);
+  return std::atan2(std::sin(angle), std::cos(angle)) / kTwoPi;
+}
+
+TEST(PhaseWord, RealTicksBeyondInt64LoseOnlyWhatTheFrequencyLacks) {
+  testing::Random random(10);
+  for (int i = 0; i < 2000; ++i) {
+    const double omega = std::exp(20 * random.Uniform() - 15);
+    const auto exponent = static_cast<int>(random.Integer(63, 100));
+    const TurnFrequency f = MakeTurnFrequency(omega, {});
+    EXPECT_LE(Apart(PhaseWord(f, std::ldexp(1.0, exponent)),
+                    TurnsAtPower(omega, exponent)),
+              1e-14 + kTwoPi * std::ldexp(1.0, exponent - 128))
+        << omega << " at 2^" << exponent;
+  }
+  const TurnFrequency f = MakeTurnFrequency(0.37, {});
+  EXPECT_EQ(PhaseWord(f, 0x1p300), 0u);
+  EXPECT_EQ(PhaseWord(f, -1.7e308), 0u);
+}
+
+TEST(MakeClockTurns, ProductsWithFloatsKeepThePhase) {
+  testing::Random random(11);
+  for (int i = 0; i < 20000; ++i) {
+    const double size = std::exp(60 * random.Uniform() - 40);
+    const double omega = random.Coin() ? size : -size;
+    const ClockTurns turns = MakeClockTurns(omega);
+    const auto exponent = static_cast<int>(random.Integer(-30, 60));
+    const double clock = std::ldexp(1.0, exponent);
+    const double expected = TurnsAtPower(omega, exponent);
+    const double whole = turns.high * clock, low = turns.low * clock;
+    const double got =
+        (whole - std::nearbyint(whole)) + (low - std::nearbyint(low));
+    const double difference = got - expected;
+    EXPECT_LE(std::fabs(difference - std::round(difference)),
+              1e-15 + std::ldexp(std::fabs(whole), -80))
+        << omega << " at 2^" << exponent;
+    // Room for a float's 24 bits.
+    EXPECT_EQ(std::fma(turns.high, 16777213.0, -turns.high * 16777213.0), 0);
+  }
+}
+
+TEST(MakeClockTurns, FastestAndSlowestStayFinite) {
+  EXPECT_EQ(MakeClockTurns(1e300).high, 0);
+  EXPECT_EQ(MakeClockTurns(-1e300).low, 0);
+  EXPECT_EQ(MakeClockTurns(0).high, 0);
+  for (double omega : {5e-324, 1e-300, 1e76}) {
+    const ClockTurns turns = MakeClockTurns(omega);
+    EXPECT_TRUE(std::isfinite(turns.high * 3.4e38)) << omega;
+    EXPECT_TRUE(std::isfinite(turns.low * 3.4e38)) << omega;
+  }
+}
+
 absl::StatusOr<TimeAxis> MakeTicks(const std::vector<int64_t>& ticks,
                                    int64_t batch, int64_t rows, bool per_item,
                                    int coordinates = 1) {

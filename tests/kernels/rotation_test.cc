@@ -27,14 +27,15 @@ std::shared_ptr<const Encoder> Compile(std::vector<Block> blocks, int dim) {
 }
 
 // Planes of random frequencies of every size and sign.
-std::shared_ptr<const Encoder> RandomPlanes(int planes, uint64_t seed) {
+std::shared_ptr<const Encoder> RandomPlanes(int planes, uint64_t seed,
+                                            bool clock = false) {
   testing::Random random(seed);
   RotationBlock block{.frequencies = {}};
   for (int p = 0; p < planes; ++p) {
     block.frequencies.push_back((random.Coin() ? 1 : -1) *
                                 std::exp(30 * random.Uniform() - 25));
   }
-  return Compile({block}, 2 * planes);
+  return Compile({Block(block, {.clock = clock})}, 2 * planes);
 }
 
 class Table {
@@ -43,6 +44,8 @@ class Table {
       : Table(encoder, {.kind = PhasePoint::Kind::kTicks, .ticks = ticks}) {}
   Table(const Encoder& encoder, double ticks)
       : Table(encoder, {.kind = PhasePoint::Kind::kReal, .real = ticks}) {}
+  Table(const Encoder& encoder, float clock)
+      : Table(encoder, {.kind = PhasePoint::Kind::kClock, .real = clock}) {}
   float *cosine, *sine;
 
  private:
@@ -98,6 +101,20 @@ TEST(PhaseRows, FollowsTheExactPhaseAtRealTicks) {
     for (int trial = 0; trial < 200; ++trial) {
       const double size = std::exp(40 * random.Uniform() - 10);
       ExpectExactPhases(*encoder, random.Coin() ? size : -size);
+    }
+  }
+}
+
+// A clock that began long ago turns as exactly as one that begins now, up to
+// 2^48 turns.
+TEST(PhaseRows, FollowsTheExactPhaseAtEveryClock) {
+  testing::Random random(3);
+  for (int planes : {1, 16, 17, 40}) {
+    const auto encoder = RandomPlanes(planes, planes, /*clock=*/true);
+    for (int trial = 0; trial < 400; ++trial) {
+      const auto clock =
+          static_cast<float>(std::exp(45 * random.Uniform() - 15));
+      ExpectExactPhases(*encoder, random.Coin() ? clock : -clock);
     }
   }
 }
