@@ -1,6 +1,7 @@
 // Up to 128 queries of one head on their way through the keys: encoded queries,
-// running softmax, output accumulator. query_tile_finish.cc has what happens
-// once all keys were seen, query_tile_bf16.cc the products in bf16.
+// running softmax, output accumulator. query_tile_start.cc has what happens
+// before the first key, query_tile_finish.cc what happens after the last,
+// query_tile_products.cc and query_tile_bf16.cc the products between.
 #ifndef ATTND_KERNELS_QUERY_TILE_H_
 #define ATTND_KERNELS_QUERY_TILE_H_
 
