@@ -20,6 +20,23 @@ double ClockValue(const TensorRef& clock, int64_t batch, int64_t head,
   return values[channel];
 }
 
+// whole * ticks, less whole turns of it, for a part of less than two ticks.
+long double WholeTurns(int64_t whole, long double ticks) {
+  int exponent = 0;
+  const long double mantissa = std::frexp(std::abs(ticks), &exponent);
+  const auto bits = static_cast<uint64_t>(std::ldexp(mantissa, 64));
+  const int shift = 64 - exponent;  // ticks = bits / 2^shift
+  const uint64_t size =
+      whole < 0 ? -static_cast<uint64_t>(whole) : static_cast<uint64_t>(whole);
+  const Uint128 product = static_cast<Uint128>(size) * bits;
+  const long double turns =
+      shift >= 128
+          ? std::ldexp(static_cast<long double>(product), -shift)
+          : std::ldexp(static_cast<long double>(product << (128 - shift)),
+                       -128);
+  return (whole < 0) != (ticks < 0) ? -turns : turns;
+}
+
 }  // namespace
 
 PairGenerator::PairGenerator(const AttentionProblem& problem,
@@ -59,7 +76,7 @@ double PairGenerator::LagOf(const Drive& drive) const {
 }
 
 // Whole ticks: F * n mod 2^128, exact. The frequency F lacks its whole turns,
-// which a part of a tick does not: that takes the true frequency.
+// which a part of a tick does not.
 double PairGenerator::Angle(double omega, const Drive& drive,
                             const TurnFrequency& turns) const {
   if (drive.clock) {
@@ -77,12 +94,11 @@ double PairGenerator::Angle(double omega, const Drive& drive,
   const Uint128 frequency = static_cast<Uint128>(turns.hi) << 64 | turns.lo;
   const Uint128 phase = frequency * static_cast<Uint128>(lag.ticks);
   long double angle = std::ldexp(static_cast<long double>(phase), -128);
-  angle = kTwoPi * (angle >= 0.5L ? angle - 1 : angle);
-  if (lag.rest != 0) {
-    const TickRatio ratio = encoder_->RatioOf(drive);
-    angle += omega * lag.rest * ratio.tick_ns / ratio.unit_ns;
-  }
-  return static_cast<double>(angle);
+  angle += WholeTurns(turns.whole, lag.rest);
+  angle += std::ldexp(static_cast<long double>(frequency), -128) * lag.rest;
+  // A double holds no more of an angle of many turns.
+  angle -= std::round(angle);
+  return static_cast<double>(kTwoPi * angle);
 }
 
 void PairGenerator::Turn(const PairRules& rules, int64_t i, int64_t j) {

@@ -78,6 +78,29 @@ TEST(Angles, KeepTheirPrecisionAtAnyOffsetAndPayload) {
               0.540302, 1e-5);
 }
 
+// A turn of 2^-40 s where a whole second lies between the rows: what a second
+// turns, 1.6e13 times, must not be counted and taken off again in doubles.
+TEST(Angles, OfRealTimesOnBothSidesOfAWholeTickAreThoseOfTheLag) {
+  for (const double whole : {0.0, 1.0, -1.0, 1e3}) {
+    for (const double omega : {1e14, -1e14}) {
+      ProblemSpec spec;
+      spec.dim = 2;
+      spec.value_dim = 1;
+      spec.query = {1, 0};
+      spec.key = {0, 1};
+      spec.value = {1};
+      spec.kind = Kind::kReal;
+      spec.query_real = {whole - std::ldexp(1, -41)};
+      spec.key_real = {whole + std::ldexp(1, -41)};
+      spec.encoding.emplace();
+      spec.encoding->blocks = {RotationBlock{.frequencies = {omega}}};
+      const double expected = std::sin(omega * -std::ldexp(1, -40));
+      EXPECT_NEAR(RunSpec(spec).scores[0], expected, 1e-6) << whole;
+      EXPECT_NEAR(Reference(spec).scores[0], expected, 1e-6) << whole;
+    }
+  }
+}
+
 TEST(Angles, TurnInTheDirectionOfRoFormer) {
   ProblemSpec spec;
   spec.dim = 2;
