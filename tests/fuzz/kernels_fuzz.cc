@@ -9,6 +9,7 @@
 #include <string>
 
 #include "tests/kernels/answer.h"
+#include "tests/kernels/encoded_judge.h"
 #include "tests/kernels/random_encoding.h"
 #include "tests/kernels/random_problem.h"
 
@@ -32,7 +33,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
                                        : RandomProblem(seed, limits);
   if (any_encoding) SetRandomEncoding(spec);
   const std::string why =
-      any_encoding ? JudgeIfDefined(spec, kEncodingSlack) : Judge(spec, kSlack);
+      any_encoding ? JudgeEncoded(spec, kEncodingSlack) : Judge(spec, kSlack);
   if (!why.empty()) {
     std::fprintf(stderr, "%s\n", why.c_str());
     std::abort();

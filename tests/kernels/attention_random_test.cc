@@ -1,24 +1,18 @@
 // The kernels against the double reference on problems of every kind and size.
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <variant>
 #include <vector>
 
 #include "tests/kernels/answer.h"
 #include "tests/kernels/problem_builder.h"
-#include "tests/kernels/random_encoding.h"
 #include "tests/kernels/random_problem.h"
 
 namespace attnd::testing {
 namespace {
-
-using ::testing::Each;
-using ::testing::Gt;
 
 TEST(Attention, RandomSmallProblemsKeepTheContract) {
   const RandomLimits limits = {.pairs = 20'000, .max_rows = 150};
@@ -34,44 +28,6 @@ TEST(Attention, RandomLargeProblemsKeepTheContract) {
     const std::string why = Judge(RandomProblem(seed, limits));
     EXPECT_EQ(why, "") << "seed " << seed;
   }
-}
-
-// Which alternatives of the variants an encoding has.
-void CountKinds(const EncodingSpec& encoding, std::vector<int>* blocks,
-                std::vector<int>* biases, std::vector<int>* absolutes) {
-  for (const Block& block : encoding.blocks) ++(*blocks)[block.kind.index()];
-  for (const BiasTerm& bias : encoding.biases) ++(*biases)[bias.index()];
-  for (const AbsolutePart& part : encoding.absolutes) {
-    ++(*absolutes)[part.kind.index()];
-  }
-}
-
-// Families by themselves and with others, at mild and extreme parameters.
-TEST(Attention, RandomEncodingsKeepTheContract) {
-  const RandomLimits limits = {.pairs = 20'000, .max_rows = 150, .max_dim = 40};
-  constexpr int kSeeds = kSanitized ? 150 : 600;
-  std::vector<int> blocks(std::variant_size_v<BlockKind>);
-  std::vector<int> biases(std::variant_size_v<BiasTerm>);
-  std::vector<int> absolutes(std::variant_size_v<decltype(AbsolutePart::kind)>);
-  int judged = 0;
-  for (uint64_t seed = 1; seed <= kSeeds; ++seed) {
-    ProblemSpec spec = seed % 2 == 0 ? RandomProblem(seed, limits)
-                                     : RandomMaskedProblem(seed, limits);
-    SetRandomEncoding(spec);
-    bool defined = false;
-    const std::string why = JudgeIfDefined(spec, 1.5, &defined);
-    EXPECT_EQ(why, "") << "seed " << seed;
-    if (!defined) continue;
-    ++judged;
-    CountKinds(*spec.encoding, &blocks, &biases, &absolutes);
-  }
-  // Most are defined for what is asked of them; every kind was among them.
-  EXPECT_GT(judged, kSeeds * 3 / 4);
-  // LieRE, the last, has tests of its own.
-  blocks.pop_back();
-  EXPECT_THAT(blocks, Each(Gt(0)));
-  EXPECT_THAT(biases, Each(Gt(0)));
-  EXPECT_THAT(absolutes, Each(Gt(0)));
 }
 
 // One head, no masks but what the test adds, times of `span_seconds`.

@@ -127,7 +127,8 @@ std::string ProblemSpec::Describe() const {
   std::string text = absl::StrCat(
       "seed ", seed, ": B", batch, " H", query_heads, "/", kv_heads, " Lq",
       queries, " Lk", keys, " D", dim, " Dv", value_dim, " ", KindText(kind),
-      " layouts ", static_cast<int>(query_layout), static_cast<int>(key_layout),
+      coordinates > 1 ? absl::StrCat(" along ", coordinates) : "", " layouts ",
+      static_cast<int>(query_layout), static_cast<int>(key_layout),
       static_cast<int>(value_layout), " dtype ", static_cast<int>(dtype),
       causal ? " causal" : "", strict ? " strict" : "");
   if (past_ticks) absl::StrAppend(&text, " past ", *past_ticks);
@@ -145,6 +146,9 @@ std::string ProblemSpec::Describe() const {
   }
   if (softcap) absl::StrAppend(&text, " softcap ", *softcap);
   if (bf16_compute) absl::StrAppend(&text, " in bf16");
+  if (prune_tolerance > 0) {
+    absl::StrAppend(&text, " pruned by ", prune_tolerance);
+  }
   if (!sinks.empty()) absl::StrAppend(&text, " sinks");
   if (!value_mask.empty()) absl::StrAppend(&text, " value mask");
   if (!query_lengths.empty()) absl::StrAppend(&text, " query_lengths");
@@ -287,6 +291,7 @@ absl::StatusOr<OwnedProblem> OwnedProblem::Build(const ProblemSpec& spec) {
   problem.value_mask = owned.value_mask_;
   problem.softcap = spec.softcap;
   problem.bf16_compute = spec.bf16_compute;
+  problem.prune_tolerance = spec.prune_tolerance;
   problem.output_dtype = spec.output_dtype;
   problem.scale = spec.scale;
   return owned;

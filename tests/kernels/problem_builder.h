@@ -91,6 +91,7 @@ struct ProblemSpec {
   Layout bias_layout = Layout::kBHLD;
   float scale = 1;
   bool bf16_compute = false;
+  double prune_tolerance = 0;
   std::optional<float> softcap;
   std::vector<float> sinks;
   std::vector<char> value_mask;

@@ -10,10 +10,22 @@
 namespace attnd::testing {
 
 Drive RandomParts::RandomDrive() {
-  if (!Rarely(random_, 5)) return {};
+  if (!Rarely(random_, 5)) {
+    const bool further = spec_.coordinates > 1 && random_.Coin();
+    return {.coordinate = further ? static_cast<int>(random_.Integer(
+                                        1, spec_.coordinates - 1))
+                                  : 0};
+  }
   const auto channel = static_cast<int>(random_.Integer(0, 2));
   clock_channels_ = std::max(clock_channels_, channel + 1);
   return {.clock = true, .clock_channel = channel};
+}
+
+Drive RandomParts::DecayDrive() {
+  const Drive drive = RandomDrive();
+  one_sided_ = true;
+  if (drive.coordinate > 0) unordered_ = true;
+  return drive;
 }
 
 RotaryScaling RandomParts::Scaling(int planes) {
@@ -70,13 +82,16 @@ Block RandomParts::OneBlock(int left, int* width) {
   const auto most_planes = left / 2;
   const auto planes =
       static_cast<int>(random_.Integer(1, std::max(1, most_planes)));
-  const Drive drive = RandomDrive();
+  if (most_planes > 0 && Rarely(random_, spec_.coordinates > 1 ? 2 : 8)) {
+    return AxesBlock(left, width);
+  }
   switch (random_.Integer(0, 9)) {
     case 0:
       *width = static_cast<int>(random_.Integer(1, left));
       return IdentityBlock{.width = *width};
-    case 1:
+    case 1: {
       if (most_planes == 0) break;
+      const Drive drive = RandomDrive();
       *width = 2 * planes;
       return Block(RotaryBlock{.base = LogUniform(random_, 10, 1e7),
                                .rotary_dim = 2 * planes,
@@ -84,27 +99,31 @@ Block RandomParts::OneBlock(int left, int* width) {
                                .scaling = drive.clock ? RotaryScaling()
                                                       : Scaling(planes)},
                    drive);
-    case 2:
+    }
+    case 2: {
       if (most_planes == 0) break;
+      const Drive drive = RandomDrive();
       *width = 2 * planes;
       return Block(
           RotationBlock{.frequencies = Frequencies(planes, drive.clock),
                         .layout = Layout()},
           drive);
-    case 3:
+    }
+    case 3: {
       if (most_planes == 0) break;
-      one_sided_ = true;
       *width = 2 * planes;
-      return Block(
-          DampedRotationBlock{.frequencies = Frequencies(planes, drive.clock),
-                              .rates = OneOrSeveralRates(planes),
-                              .layout = Layout()},
-          drive);
+      const Drive drive = DecayDrive();
+      DampedRotationBlock block{.frequencies = Frequencies(planes, drive.clock),
+                                .rates = OneOrSeveralRates(planes),
+                                .layout = Layout()};
+      if (Rarely(random_, 3)) block.decay_drive = DecayDrive();
+      return Block(block, drive);
+    }
     case 4: {
       const auto size = static_cast<int>(random_.Integer(2, 4));
       const auto chains = static_cast<int>(random_.Integer(1, 3));
       if (size * chains > left) break;
-      one_sided_ = true;
+      const Drive drive = DecayDrive();
       *width = size * chains;
       return Block(
           RealJordanBlock{.size = size,
@@ -117,7 +136,7 @@ Block RandomParts::OneBlock(int left, int* width) {
       const auto size = static_cast<int>(random_.Integer(2, 4));
       const auto chains = static_cast<int>(random_.Integer(1, 2));
       if (2 * size * chains > left) break;
-      one_sided_ = true;
+      const Drive drive = DecayDrive();
       *width = 2 * size * chains;
       return Block(
           ComplexJordanBlock{.size = size,
@@ -128,8 +147,8 @@ Block RandomParts::OneBlock(int left, int* width) {
     }
     case 6: {
       const auto n = static_cast<int>(random_.Integer(1, std::min(left, 6)));
-      one_sided_ = true;
       *width = n;
+      const Drive drive = DecayDrive();
       return Block(DenseMatrixBlock{.dim = n, .matrix = StableMatrix(n)},
                    drive);
     }
@@ -137,6 +156,7 @@ Block RandomParts::OneBlock(int left, int* width) {
       const auto n = static_cast<int>(random_.Integer(2, std::max(2, left)));
       if (n > left) break;
       *width = n;
+      const Drive drive = RandomDrive();
       SkewRank2Block block{.frequency = Frequency(drive.clock) / n};
       for (int i = 0; i < n; ++i) {
         block.a.push_back(random_.Normal());
@@ -148,11 +168,10 @@ Block RandomParts::OneBlock(int left, int* width) {
       break;
   }
   *width = static_cast<int>(random_.Integer(1, left));
-  return DecayOf(*width, drive);
+  return DecayOf(*width, DecayDrive());
 }
 
 Block RandomParts::DecayOf(int width, const Drive& drive) {
-  one_sided_ = true;
   DecayBlock block{.rates = OneOrSeveralRates(width)};
   if (block.rates.size() == 1) block.width = width;
   return Block(block, drive);
@@ -160,12 +179,12 @@ Block RandomParts::DecayOf(int width, const Drive& drive) {
 
 std::vector<Block> RandomParts::Blocks() {
   std::vector<Block> blocks;
-  const bool averaged = Rarely(random_, 8);
+  averaged_ = !carried_ && Rarely(random_, 8);
   for (auto left = static_cast<int>(spec_.dim); left > 0;) {
     int width = 0;
     Block block = OneBlock(left, &width);
     block.averaged =
-        averaged && !std::holds_alternative<IdentityBlock>(block.kind);
+        averaged_ && !std::holds_alternative<IdentityBlock>(block.kind);
     blocks.push_back(std::move(block));
     left -= width;
     if (Rarely(random_, 3)) break;

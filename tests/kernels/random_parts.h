@@ -21,23 +21,33 @@ inline bool Rarely(Random& random, int64_t one_in) {
 }
 
 // Draws parts that Validate takes, for a problem whose times span `span` units:
-// all but LieRE, what follows several coordinates, and tables with holes.
+// all but tables with holes. `carried`: only blocks that a state of the linear
+// kind carries along, bounded functions of lags.
 class RandomParts {
  public:
-  RandomParts(Random& random, const ProblemSpec& spec, double span)
-      : random_(random), spec_(spec), span_(span) {}
+  RandomParts(Random& random, const ProblemSpec& spec, double span,
+              bool carried = false)
+      : random_(random), spec_(spec), span_(span), carried_(carried) {}
 
   std::vector<Block> Blocks();
   BiasTerm Bias();
+  // One that falls so fast that far keys weigh nothing.
+  BiasTerm FallingBias();
   AbsolutePart Absolute();
   // What the parts drawn so far need.
   bool one_sided() const { return one_sided_; }
   bool gates() const { return gates_; }
   int clock_channels() const { return clock_channels_; }
+  // Something decays along a coordinate that nothing orders.
+  bool unordered() const { return unordered_; }
+  // Scores depend on places, not on lags alone.
+  bool by_places() const { return by_places_; }
 
  private:
   double Rate() {
-    return Rarely(random_, 5) ? 0 : LogUniform(random_, 1e-4, 1e6) / span_;
+    return !carried_ && Rarely(random_, 5)
+               ? 0
+               : LogUniform(random_, 1e-4, 1e6) / span_;
   }
   // Clocks are floats, up to a hundred times the span: they turn by doubles.
   double Frequency(bool clock) {
@@ -74,11 +84,23 @@ class RandomParts {
   Time2VecPart Time2Vec(int width);
   std::vector<double> StableMatrix(int n);
   Drive RandomDrive();
+  // The same for what decays.
+  Drive DecayDrive();
+  // Axes that a block may count from its drive, which then covers them.
+  int AxesFrom(const Drive& drive);
+  AxisSections Sections(int planes, int axes);
+  // Of several axes, where the problem has them (random_axes.cc).
+  Block AxesBlock(int left, int* width);
+  Block LieRe(int left, const Drive& drive, int axes, int* width);
+  double LargestPlace(const Drive& drive) const;
 
   Random& random_;
   const ProblemSpec& spec_;
   const double span_;
+  const bool carried_;
   bool one_sided_ = false, gates_ = false;
+  bool unordered_ = false, by_places_ = false;
+  bool averaged_ = false;  // the list of blocks that is being drawn
   int clock_channels_ = 0;
 };
 

@@ -104,23 +104,6 @@ std::vector<int64_t> RandomOffsets(Random& random, int64_t items,
   return offsets;
 }
 
-std::vector<TimeRange> RandomRanges(Random& random, const ProblemSpec& spec) {
-  std::vector<TimeRange> ranges(random.Integer(1, 3));
-  for (TimeRange& range : ranges) {
-    const int64_t a = random.Integer(0, spec.keys - 1);
-    const int64_t b = random.Integer(0, spec.keys - 1);
-    range = {.begin_ticks = std::min(a, b), .end_ticks = std::max(a, b)};
-    if (spec.kind == Kind::kTicks) {
-      range.begin_ticks = std::min(spec.key_ticks[a], spec.key_ticks[b]);
-      range.end_ticks = std::max(spec.key_ticks[a], spec.key_ticks[b]);
-    } else if (spec.kind == Kind::kReal) {
-      range.begin_time = std::min(spec.key_real[a], spec.key_real[b]);
-      range.end_time = std::max(spec.key_real[a], spec.key_real[b]);
-    }
-  }
-  return ranges;
-}
-
 void SetRandomBias(Random& random, ProblemSpec& spec) {
   const auto extent = [&](int64_t full) { return random.Coin() ? full : 1; };
   Shape4& s = spec.bias_shape;
@@ -133,6 +116,28 @@ void SetRandomBias(Random& random, ProblemSpec& spec) {
 }
 
 }  // namespace
+
+std::vector<TimeRange> RandomRanges(Random& random, const ProblemSpec& spec) {
+  const int64_t apart = spec.coordinates;
+  std::vector<TimeRange> ranges(random.Integer(1, 3));
+  for (TimeRange& range : ranges) {
+    const int64_t a = random.Integer(0, spec.keys - 1);
+    const int64_t b = random.Integer(0, spec.keys - 1);
+    range = {.begin_ticks = std::min(a, b), .end_ticks = std::max(a, b)};
+    if (spec.kind == Kind::kTicks) {
+      range.begin_ticks =
+          std::min(spec.key_ticks[a * apart], spec.key_ticks[b * apart]);
+      range.end_ticks =
+          std::max(spec.key_ticks[a * apart], spec.key_ticks[b * apart]);
+    } else if (spec.kind == Kind::kReal) {
+      range.begin_time =
+          std::min(spec.key_real[a * apart], spec.key_real[b * apart]);
+      range.end_time =
+          std::max(spec.key_real[a * apart], spec.key_real[b * apart]);
+    }
+  }
+  return ranges;
+}
 
 void SetRandomTimes(Random& random, Kind kind, bool per_item,
                     double span_seconds, ProblemSpec& spec) {

@@ -4,6 +4,7 @@
 #define ATTND_TESTS_KERNELS_RANDOM_PROBLEM_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "tests/kernels/problem_builder.h"
 
@@ -23,6 +24,9 @@ ProblemSpec RandomProblem(uint64_t seed, const RandomLimits& limits = {});
 // keys, prefix, ranges of time, packed items, sinks, softcap, value masks, a
 // dtype per tensor.
 ProblemSpec RandomMaskedProblem(uint64_t seed, const RandomLimits& limits = {});
+
+// Up to three ranges of the keys' times, which must stand already.
+std::vector<TimeRange> RandomRanges(Random& random, const ProblemSpec& spec);
 
 // Random times of `kind` for all rows, irregular and with ties. Ticks are ns
 // within about `span` units of 1 s from an epoch; reals are seconds.

@@ -80,7 +80,16 @@ BiasTerm RandomParts::Bias() {
       break;
   }
   return AlibiTerm{.slopes = PerHead(1e-3 / span_, 1e3 / span_),
-                   .two_sided = !spec_.causal};
+                   .two_sided = !spec_.causal || spec_.prefix > 0};
+}
+
+BiasTerm RandomParts::FallingBias() {
+  if (random_.Coin()) {
+    return KerpleTerm{
+        .power = true, .r1 = PerHead(10, 1e4), .r2 = PerHead(0.05, 2)};
+  }
+  return AlibiTerm{.slopes = PerHead(10 / span_, 1e5 / span_),
+                   .two_sided = !spec_.causal || spec_.prefix > 0};
 }
 
 Time2VecPart RandomParts::Time2Vec(int width) {
@@ -99,14 +108,21 @@ AbsolutePart RandomParts::Absolute() {
   part.on_key = !Rarely(random_, 4);
   part.on_query = !part.on_key || !Rarely(random_, 4);
   if (spec_.kind == TimeAxis::Kind::kTicks) {
-    part.origin_ticks = random_.Pick(spec_.key_ticks);
+    part.origin_ticks =
+        spec_.key_ticks[random_.Integer(0, spec_.keys - 1) * spec_.coordinates];
+  } else if (spec_.kind == TimeAxis::Kind::kReal) {
+    part.origin_ticks = static_cast<int64_t>(
+        spec_.key_real[random_.Integer(0, spec_.keys - 1) * spec_.coordinates]);
   }
   switch (random_.Integer(dim % 2, 4)) {
     case 0:
       part.kind = SinusoidalPart{
           .base = LogUniform(random_, 10, 1e6),
-          .order = random_.Coin() ? SinusoidalPart::Order::kInterleaved
-                                  : SinusoidalPart::Order::kConcatenated};
+          .order = random_.Pick(std::vector<SinusoidalPart::Order>{
+              SinusoidalPart::Order::kInterleaved,
+              SinusoidalPart::Order::kConcatenated,
+              SinusoidalPart::Order::kEndpoints}),
+          .amplitude = LogUniform(random_, 0.1, 2)};
       break;
     case 1: {
       const auto rows = static_cast<int>(random_.Integer(1, 50));
