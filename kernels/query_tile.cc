@@ -147,25 +147,21 @@ void QueryTile::RecordLogits(const Step& step, const OutputBuffers& out) {
   for (int64_t r = 0; r < step.rows; ++r) {
     const int64_t row = step.first + r;
     const double reference = bias_.Reference(place_.first + row);
-    const double row_bias = split_ ? bias_.row()[r] : 0.0;
+    const float row_bias = split_ ? bias_.row()[r] : 0.0f;
     const float* logits = logits_.data() + r * step.keys;
     const int64_t index = RowIndex(row) * width;
     for (int64_t c = begin_[r]; c < end_[r]; ++c) {
-      const double column_bias = split_ ? bias_.column()[c] : 0.0;
-      const double logit = logits[c] + column_bias + row_bias;
+      const float column_bias = split_ ? bias_.column()[c] : 0.0f;
       const int64_t key = item_->KeyRow(step.key + c);
       if (!out.scores.empty()) {
-        out.scores[index + key] = static_cast<float>(logit + reference);
+        out.scores[index + key] = static_cast<float>(
+            double{logits[c]} + column_bias + row_bias + reference);
       }
-      // Relative to the row's reference, as the softmax sees it; Finish makes
-      // them weights.
-      if (!out.weights.empty()) {
-        out.weights[index + key] = static_cast<float>(logit);
-      }
-      if (top) {
-        top_keys_.Offer(row, static_cast<float>(logit),
-                        static_cast<int32_t>(key));
-      }
+      // Relative to the row's reference, rounded as the softmax rounds it, or
+      // large ones would be more than the maximum; Finish makes them weights.
+      const float logit = logits[c] + column_bias + row_bias;
+      if (!out.weights.empty()) out.weights[index + key] = logit;
+      if (top) top_keys_.Offer(row, logit, static_cast<int32_t>(key));
     }
   }
 }

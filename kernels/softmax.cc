@@ -31,13 +31,23 @@ HWY_INLINE Vector LoadWithin(Lane d, const float* p, int64_t count,
                                                      : LoadFirst(d, p, count);
 }
 
-// logit + column bias; the row bias is folded into the row's reference.
+// logit + column bias.
 template <bool kBias>
 HWY_INLINE Vector Logit(Lane d, const float* row, const float* column_bias,
                         int64_t c) {
   const Vector s = hn::LoadU(d, row + c);
   if constexpr (kBias) return hn::Add(s, hn::LoadU(d, column_bias + c));
   return s;
+}
+
+// Relative to the row's reference: the row bias is added before it, not folded
+// into it, so that what a large logit loses is lost from the maximum alike, and
+// from what RecordLogits (query_tile.cc) writes down.
+template <bool kBias>
+HWY_INLINE Vector Relative(Lane, Vector logit, Vector row_bias,
+                           Vector reference) {
+  if constexpr (kBias) logit = hn::Add(logit, row_bias);
+  return hn::Sub(logit, reference);
 }
 
 // Largest logit of columns [begin, end); NaN may be ignored: its exp is NaN and
@@ -129,24 +139,28 @@ HWY_INLINE void AddExactly(Lane d, Vector part, float* HWY_RESTRICT sums) {
   hn::Store(hn::Add(hn::Load(d, lost), rest), d, lost);
 }
 
-// out := exp(row + column_bias + shift) on [begin, end), 0 on [end, limit);
-// adds to the sum lanes. What these columns give is summed on its own first,
-// and what that addition loses is kept: thousands of equal exponentials added
-// one by one to a large sum would all be rounded the same way.
+// out := exp(row + column_bias + row_bias - reference) on [begin, end), 0 on
+// [end, limit); adds to the sum lanes. What these columns give is summed on its
+// own first, and what that addition loses is kept: thousands of equal
+// exponentials added one by one to a large sum would all be rounded the same
+// way.
 template <bool kBias, bool kMoments, class Row>
 HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
                        Row out, int64_t begin, int64_t end, int64_t limit,
-                       float shift, float* HWY_RESTRICT sums,
-                       float* HWY_RESTRICT moments) {
+                       float row_bias, float reference,
+                       float* HWY_RESTRICT sums, float* HWY_RESTRICT moments) {
   const Lane d;
   const int64_t n = hn::Lanes(d);
-  const Vector by = hn::Set(d, shift);
+  const Vector bias = hn::Set(d, row_bias), from = hn::Set(d, reference);
+  const auto relative = [&](Vector logit) HWY_ATTR {
+    return Relative<kBias>(d, logit, bias, from);
+  };
   Vector s0 = hn::Zero(d), s1 = hn::Zero(d);
   Vector moment = hn::Zero(d);
   int64_t c = begin;
   for (; c + 2 * n <= end; c += 2 * n) {
-    const Vector x0 = hn::Add(Logit<kBias>(d, row, column_bias, c), by);
-    const Vector x1 = hn::Add(Logit<kBias>(d, row, column_bias, c + n), by);
+    const Vector x0 = relative(Logit<kBias>(d, row, column_bias, c));
+    const Vector x1 = relative(Logit<kBias>(d, row, column_bias, c + n));
     const Vector p0 = Exp(d, x0), p1 = Exp(d, x1);
     if constexpr (kMoments) {
       moment = hn::Add(moment, hn::Add(Moment(d, p0, x0), Moment(d, p1, x1)));
@@ -163,7 +177,7 @@ HWY_INLINE void RowExp(const float* row, const float* HWY_RESTRICT column_bias,
     if constexpr (kBias) {
       x = hn::Add(x, LoadWithin(d, column_bias + c, end - c, limit - c));
     }
-    x = hn::Add(x, by);
+    x = relative(x);
     const Vector p = hn::IfThenElseZero(mask, Exp(d, x));
     if constexpr (kMoments) moment = hn::Add(moment, Moment(d, p, x));
     out.StoreSome(d, p, c, limit - c);
@@ -235,7 +249,7 @@ bool UpdateRows(const SoftmaxTile& tile, Row first) {
     // All visible logits are -inf so far: any finite reference gives zeros.
     const float reference = max == kMinusInfinity ? 0.0f : max;
     RowExp<kBias, kMoments>(row, tile.column_bias, out, begin, end, columns,
-                            row_bias - reference, sums, moments);
+                            row_bias, reference, sums, moments);
   }
   return any;
 }
@@ -279,14 +293,16 @@ void AddRowWeights(const SoftmaxTile& tile, const float* share,
     const int64_t end = tile.end ? tile.end[r] : tile.stride;
     const float row_bias = kBias ? tile.row_bias[r] : 0.0f;
     const float max = tile.max[r] == kMinusInfinity ? 0.0f : tile.max[r];
-    const Vector by = hn::Set(d, row_bias - max), part = hn::Set(d, share[r]);
+    const Vector bias = hn::Set(d, row_bias), from = hn::Set(d, max);
+    const Vector part = hn::Set(d, share[r]);
     for (int64_t c = begin; c < end; c += n) {
       Vector x = LoadFirst(d, row + c, end - c);
       if constexpr (kBias) {
         x = hn::Add(x, LoadFirst(d, tile.column_bias + c, end - c));
       }
       const Vector weight = hn::IfThenZeroElse(
-          hn::Eq(x, low), hn::Mul(Exp(d, hn::Add(x, by)), part));
+          hn::Eq(x, low),
+          hn::Mul(Exp(d, Relative<kBias>(d, x, bias, from)), part));
       const Vector sum = LoadFirst(d, sums + c, end - c);
       StoreFirst(hn::Add(sum, weight), d, sums + c, end - c);
     }

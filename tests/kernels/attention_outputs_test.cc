@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstring>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -96,6 +97,34 @@ TEST(AttentionOutputs, EvenWeightsInClosedForm) {
         // Ties: the smaller index first.
         ASSERT_EQ(answer.top_rows[r * 4 + k], k < keys ? k : -1);
       }
+    }
+  }
+}
+
+// Logits whose last place is worth e^64, under a bias that the softmax adds on
+// its way: weights are shares of what it summed, however large.
+TEST(AttentionOutputs, WeightsOfHugeLogitsUnderABiasAreShares) {
+  for (const float size : {1e3f, 1e6f, 1e9f}) {
+    Random random(3);
+    ProblemSpec spec;
+    spec.queries = 40;
+    spec.keys = 200;
+    spec.dim = 8;
+    spec.Fill(random);
+    spec.scale = size;
+    spec.encoding.emplace();
+    spec.encoding->biases = {AlibiTerm{.slopes = {0.7}, .two_sided = true}};
+    const Answer answer = RunSpec(
+        spec, {.output = true, .weights = true, .key_mass = true, .top_k = 3});
+    double mass = 0;
+    for (const float m : answer.key_mass) mass += m;
+    EXPECT_NEAR(mass, 40, 1e-3) << size;
+    for (int64_t r = 0; r < 40; ++r) {
+      const auto first = answer.weights.begin() + r * spec.keys;
+      const auto last = first + spec.keys;
+      EXPECT_NEAR(std::accumulate(first, last, 0.0), 1, 1e-5) << size;
+      EXPECT_EQ(answer.top_weights[r * 3], *std::max_element(first, last))
+          << size;
     }
   }
 }
