@@ -47,14 +47,16 @@ HeldKeys::HeldKeys(const LinearProblem& problem, const PairRules& rules,
   }
 }
 
-double HeldKeys::Gap(Row a, Row b) const {
-  if (!a.query) return rules_.KeyLag(a.index, b.index).rounded;
-  return rules_.LagOf(a.index, b.index).rounded;
+double HeldKeys::Gap(Row a, Row b, int coordinate) const {
+  if (!a.query) return rules_.KeyLag(a.index, b.index, coordinate).rounded;
+  return rules_.LagOf(a.index, b.index, coordinate).rounded;
 }
 
 double HeldKeys::DriveGap(const Drive& drive, Row a, Row b) const {
-  if (!drive.clock)
-    return Gap(a, b) * encoder_->RatioOf(drive).units_per_tick();
+  if (!drive.clock) {
+    return Gap(a, b, drive.coordinate) *
+           encoder_->RatioOf(drive).units_per_tick();
+  }
   const auto value = [&](Row row) {
     const TensorRef& clock = row.query ? problem_.attention.query_clock
                                        : problem_.attention.key_clock;

@@ -28,7 +28,7 @@ class HeldKeys {
     int64_t index;
   };
   // Along coordinate 0 in ticks, and along a drive in units: a minus b.
-  double Gap(Row a, Row b) const;
+  double Gap(Row a, Row b, int coordinate = 0) const;
   double DriveGap(const Drive& drive, Row a, Row b) const;
   std::vector<double> Matrix(Row to, Row from, Row until, double share) const;
   bool SeenBy(int64_t i, int64_t j) const;

@@ -111,22 +111,25 @@ class PairRules {
   }
 
   // t_j - t_l of two keys, of two queries.
-  Lag KeyLag(int64_t j, int64_t l) const {
-    return RowLag(problem_.key_time, j, l);
+  Lag KeyLag(int64_t j, int64_t l, int coordinate = 0) const {
+    return RowLag(problem_.key_time, j, l, coordinate);
   }
   Lag QueryLag(int64_t i, int64_t l) const {
     return RowLag(problem_.query_time, i, l);
   }
 
  private:
-  Lag RowLag(const TimeAxis& axis, int64_t a, int64_t b) const {
+  Lag RowLag(const TimeAxis& axis, int64_t a, int64_t b,
+             int coordinate = 0) const {
     switch (axis.kind()) {
       case TimeAxis::Kind::kPositions:
         return TickLag(a, b);
       case TimeAxis::Kind::kTicks:
-        return TickLag(axis.Ticks(batch_, a), axis.Ticks(batch_, b));
+        return TickLag(axis.Ticks(batch_, a, coordinate),
+                       axis.Ticks(batch_, b, coordinate));
       case TimeAxis::Kind::kReal:
-        return RealLag(axis.Real(batch_, a), axis.Real(batch_, b));
+        return RealLag(axis.Real(batch_, a, coordinate),
+                       axis.Real(batch_, b, coordinate));
     }
     return {};
   }
