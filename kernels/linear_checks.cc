@@ -114,6 +114,12 @@ absl::Status CheckLinearEncoder(const LinearProblem& problem,
                  "grows without bound with the lag; kind LINEAR "
                  "needs Jordan blocks with a rate > 0");
     }
+    if (!encoder.head(h).decays_sorted()) {
+      return Bad("encoding",
+                 "decays along a coordinate other than the first, which no "
+                 "order of rows follows: a state cannot shrink and grow back; "
+                 "use kind SOFTMAX");
+    }
     if (o.normaliser == LinearOptions::Normaliser::kRetNet &&
         !HasCommonRate(generator)) {
       return Bad("linear.normaliser",

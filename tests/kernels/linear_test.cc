@@ -17,6 +17,7 @@
 namespace attnd::testing {
 namespace {
 
+using ::testing::HasSubstr;
 using Options = LinearOptions;
 constexpr int64_t kSecond = 1'000'000'000;
 
@@ -62,6 +63,31 @@ TEST(Linear, QueriesMayStandAnywhere) {
     spec.strict = true;
     EXPECT_EQ(Judge({spec, {}}), "") << name;
   }
+}
+
+// A state is multiplied by what has passed since; along a coordinate that goes
+// to and fro it would have to grow back.
+TEST(Linear, RefusesDecaysAlongCoordinatesThatNothingOrders) {
+  ProblemSpec spec = LinearSpec(FamilyNamed("rope"), 6, 3, 3);
+  spec.coordinates = 2;
+  spec.query_ticks = spec.key_ticks = {0, 5, 1, 3, 2, 4};
+  const Drive further{.coordinate = 1};
+  for (const Block& block :
+       {Block(DecayBlock{.rates = {0.1}}, further),
+        Block(RealJordanBlock{.rates = {0.1}}, further),
+        Block(DampedRotationBlock{
+            .frequencies = {1}, .rates = {0.1}, .decay_drive = further}),
+        Block(DenseMatrixBlock{.dim = 2, .matrix = {-1, 1, 0, -1}}, further)}) {
+    spec.encoding->blocks = {block};
+    for (const bool absolute_lag : {false, true}) {
+      spec.encoding->absolute_lag = absolute_lag;
+      EXPECT_THAT(RunLinearCase({spec, {}}).status().message(),
+                  HasSubstr("coordinate"));
+    }
+  }
+  // Turns are taken back.
+  spec.encoding->blocks = {Block(RotaryBlock{}, further)};
+  EXPECT_EQ(Judge({spec, {}}), "");
 }
 
 TEST(Linear, OrderOfRowsDoesNotMatter) {
@@ -200,8 +226,7 @@ TEST(Linear, BidirectionalDecayNeedsTheTwoSidedRule) {
   const auto answer = RunLinearCase(
       {LinearSpec(FamilyNamed("decay"), 12, 9, 9), {.bidirectional = true}});
   EXPECT_EQ(answer.status().code(), absl::StatusCode::kInvalidArgument);
-  EXPECT_THAT(std::string(answer.status().message()),
-              ::testing::HasSubstr("two_sided"));
+  EXPECT_THAT(std::string(answer.status().message()), HasSubstr("two_sided"));
 }
 
 TEST(Linear, LengthsValidityLayoutsAndGroups) {
@@ -328,7 +353,6 @@ TEST(Linear, RefusesWhatHasNoMeaning) {
   const auto refused = [](const LinearCase& which) {
     return std::string(RunLinearCase(which).status().message());
   };
-  using ::testing::HasSubstr;
   LinearCase which{LinearSpec(FamilyNamed("nope"), 18, 9, 9), {}};
   which.spec.past_ticks = 5;
   EXPECT_THAT(refused(which), HasSubstr("window"));
