@@ -23,14 +23,6 @@ std::string Differs(absl::string_view what, int64_t row, int64_t element,
                       std::abs(expected - got), " over ", bound);
 }
 
-// Half a unit in the last place of a value; 0 in f32, whose bounds have room.
-double HalfUlp(DType dtype, double value) {
-  if (dtype == DType::kF32 || !(std::abs(value) > 0)) return 0;
-  const bool bf16 = dtype == DType::kBF16;
-  const int exponent = std::max(std::ilogb(value), bf16 ? -126 : -14);
-  return std::ldexp(1.0, exponent - (bf16 ? 8 : 11));
-}
-
 // One row of one tensor: finite elements within `error`, the others the same.
 // Where `loose`, a NaN may stand for any number.
 std::string CompareRow(absl::string_view what, int64_t row, const float* answer,
@@ -65,6 +57,13 @@ std::string CompareBytes(absl::string_view what, const std::vector<float>& a,
 }
 
 }  // namespace
+
+double HalfUlp(DType dtype, double value) {
+  if (dtype == DType::kF32 || !(std::abs(value) > 0)) return 0;
+  const bool bf16 = dtype == DType::kBF16;
+  const int exponent = std::max(std::ilogb(value), bf16 ? -126 : -14);
+  return std::ldexp(1.0, exponent - (bf16 ? 8 : 11));
+}
 
 Answer UnwrittenAnswer(const Plan& plan) {
   const OutputSet& wanted = plan.problem().outputs;

@@ -62,6 +62,9 @@ struct Bounds {
 // The accuracy contract of what the problem asks for, and what runs here.
 Bounds ContractOf(const ProblemSpec& spec);
 
+// Half a unit in the last place of a value; 0 in f32, whose bounds have room.
+double HalfUlp(DType dtype, double value);
+
 // "" when the answer keeps the accuracy contract of attention.h against the
 // reference (`slack` times it) and is NaN and infinite in the same places, else
 // the first element that does not. Empty tensors are not looked at.

@@ -31,13 +31,14 @@ absl::StatusOr<LinearAnswer> RunLinearCase(const LinearCase& which,
 
 LinearReferenceAnswer ReferenceOf(const LinearCase& which);
 
-// "" when every element is within `slack` * kLinearError of its size and NaN in
-// the same places, else the first that is not.
+// "" when every element is within `slack` * kLinearError of its size, or within
+// `least`, and NaN in the same places, else the worst that is not.
 std::string Compare(const LinearCase& which, const std::vector<float>& output,
-                    const LinearReferenceAnswer& reference, double slack = 1);
+                    const LinearReferenceAnswer& reference, double slack = 1,
+                    double least = 0);
 
 // Runs, computes the reference, compares.
-std::string Judge(const LinearCase& which, double slack = 1);
+std::string Judge(const LinearCase& which, double slack = 1, double least = 0);
 
 // Rows [first, last) of queries and keys of a self-attention problem with one
 // batch item, in the order they stand in.

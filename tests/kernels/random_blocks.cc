@@ -22,7 +22,9 @@ Drive RandomParts::RandomDrive() {
 }
 
 Drive RandomParts::DecayDrive() {
-  const Drive drive = RandomDrive();
+  Drive drive = RandomDrive();
+  // No state follows what nothing orders.
+  if (carried_) drive.coordinate = 0;
   one_sided_ = true;
   if (drive.coordinate > 0) unordered_ = true;
   return drive;

@@ -95,8 +95,12 @@ BiasTerm RandomParts::FallingBias() {
 Time2VecPart RandomParts::Time2Vec(int width) {
   Time2VecPart part;
   for (int c = 0; c < width; ++c) {
-    // The first is the linear one.
-    part.frequencies.push_back(c == 0 ? 1 / span_ : Frequency(false));
+    // The first is the linear one, of about 1 at the farthest: an origin is a
+    // whole number of ticks, which real times may all be less than.
+    part.frequencies.push_back(c > 0 ? Frequency(false)
+                               : spec_.kind == TimeAxis::Kind::kReal
+                                   ? 1 / LargestPlace({})
+                                   : 1 / span_);
     part.phases.push_back(6 * random_.Uniform());
   }
   return part;
