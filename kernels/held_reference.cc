@@ -19,7 +19,9 @@ constexpr double kWeights[] = {0.2955242247147529, 0.2692667193099963,
 double Stiffness(const Generator& generator) {
   double most = 0;
   for (const Plane& p : generator.planes()) {
-    most = std::max(most, std::abs(p.omega));
+    double turns = std::abs(p.omega);
+    for (const PlaneTerm& term : p.further) turns += std::abs(term.omega);
+    most = std::max(most, turns);
   }
   for (const Chain& c : generator.chains()) {
     most = std::max({most, c.rate, std::abs(c.coupling)});

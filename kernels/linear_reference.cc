@@ -98,7 +98,8 @@ void Finish(const LinearOptions& options, double scale, RowSums& sums) {
     case LinearOptions::Normaliser::kNone:
       break;
     case LinearOptions::Normaliser::kSum:
-      by = std::abs(sums.ones) < kLeastSum ? 0 : 1 / sums.ones;
+      // The scale is part of the sum that is looked at.
+      by = std::abs(scale * sums.ones) < kLeastSum ? 0 : 1 / sums.ones;
       break;
     case LinearOptions::Normaliser::kRetNet: {
       if (sums.decays == 0) break;
