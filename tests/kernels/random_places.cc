@@ -133,4 +133,30 @@ double PlaceOfRow(const ProblemSpec& spec, bool query, int64_t item,
                                    : row - first_key);
 }
 
+double LongestGap(const ProblemSpec& spec) {
+  if (spec.kind == Kind::kPositions) {
+    return static_cast<double>(spec.queries + spec.keys);
+  }
+  double longest = 0;
+  for (int c = 0; c < spec.coordinates; ++c) {
+    double first = INFINITY, last = -INFINITY;
+    const auto look = [&](const auto& times) {
+      for (size_t e = c; e < times.size(); e += spec.coordinates) {
+        first = std::min(first, static_cast<double>(times[e]));
+        last = std::max(last, static_cast<double>(times[e]));
+      }
+    };
+    look(spec.query_ticks);
+    look(spec.key_ticks);
+    look(spec.query_real);
+    look(spec.key_real);
+    const int64_t unit =
+        c == 0 ? spec.ratio.unit_ns : spec.encoding->coordinate_unit_ns[c - 1];
+    longest = std::max(longest, (last - first) *
+                                    static_cast<double>(spec.ratio.tick_ns) /
+                                    static_cast<double>(unit));
+  }
+  return longest;
+}
+
 }  // namespace attnd::testing

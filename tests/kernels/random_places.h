@@ -20,6 +20,9 @@ double SetRandomPlaces(Random& random, ProblemSpec& spec);
 double PlaceOfRow(const ProblemSpec& spec, bool query, int64_t item,
                   int64_t row);
 
+// Most units between two rows along any coordinate.
+double LongestGap(const ProblemSpec& spec);
+
 }  // namespace attnd::testing
 
 #endif  // ATTND_TESTS_KERNELS_RANDOM_PLACES_H_
