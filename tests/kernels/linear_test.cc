@@ -90,6 +90,33 @@ TEST(Linear, RefusesDecaysAlongCoordinatesThatNothingOrders) {
   EXPECT_EQ(Judge({spec, {}}), "");
 }
 
+// As the softmax takes them: the size of the lag, where a state would grow.
+TEST(Linear, RefusesClocksOfQueriesOnTheWrongSideOfKeysUnderTheTwoSidedRule) {
+  ProblemSpec spec = LinearSpec(FamilyNamed("clock decay"), 6, 3, 3);
+  spec.encoding->absolute_lag = true;
+  spec.key_ticks = {0, 10, 20};
+  spec.query_ticks = {5, 10, 25};
+  spec.key_clock = {1, 2, 3};
+  spec.query_clock = {1.5f, 2, 3.5f};
+  LinearCase which{spec, {}};
+  EXPECT_EQ(Judge(which), "");
+  which.options.bidirectional = true;
+  EXPECT_EQ(Judge(which), "");
+  // Behind the key at its own time.
+  which.spec.query_clock = {1.5f, 1.75f, 3.5f};
+  for (const bool bidirectional : {false, true}) {
+    which.options.bidirectional = bidirectional;
+    EXPECT_THAT(RunLinearCase(which).status().message(),
+                HasSubstr("query_clock"));
+  }
+  // Ahead of the key after it, which only a pass from the end sees.
+  which.spec.query_clock = {2.5f, 2.5f, 3.5f};
+  EXPECT_THAT(RunLinearCase(which).status().message(),
+              HasSubstr("query_clock"));
+  which.options.bidirectional = false;
+  EXPECT_EQ(Judge(which), "");
+}
+
 TEST(Linear, OrderOfRowsDoesNotMatter) {
   const ProblemSpec spec = LinearSpec(FamilyNamed("damped"), 6, 90, 90);
   const std::vector<float> sorted = RunLinearCase({spec, {}})->output;
