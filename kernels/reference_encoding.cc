@@ -77,7 +77,7 @@ double PairGenerator::LagOf(const Drive& drive) const {
 
 // Whole ticks: F * n mod 2^128, exact. The frequency F lacks its whole turns,
 // which a part of a tick does not.
-double PairGenerator::Angle(double omega, const Drive& drive,
+double PairGenerator::Angle(const Drive& drive,
                             const TurnFrequency& turns) const {
   if (drive.clock) {
     // Of clocks that differ by much a double cannot hold the difference.
@@ -109,9 +109,9 @@ void PairGenerator::Turn(const PairRules& rules, int64_t i, int64_t j) {
   auto turns = turn_frequencies_.begin();
   for (size_t p = 0; p < angles_.size(); ++p) {
     const Plane& plane = generator_->planes()[p];
-    angles_[p] = Angle(plane.omega, plane.drive, *turns++);
+    angles_[p] = Angle(plane.drive, *turns++);
     for (const PlaneTerm& term : plane.further) {
-      angles_[p] += Angle(term.omega, term.drive, *turns++);
+      angles_[p] += Angle(term.drive, *turns++);
     }
   }
   if (planes_only_) return;

@@ -33,8 +33,7 @@ class PairGenerator {
  private:
   double LagOf(const Drive& drive) const;
   // `turns` is of omega and the drive.
-  double Angle(double omega, const Drive& drive,
-               const TurnFrequency& turns) const;
+  double Angle(const Drive& drive, const TurnFrequency& turns) const;
   // Where the pair's query or key stands, in units from 0.
   double PlaceOf(const Drive& drive, bool query) const;
   std::vector<double> TurnOf(const FreeRotation& free, bool query) const;
