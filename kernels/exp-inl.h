@@ -84,12 +84,12 @@ HWY_INLINE V ExpOfRest(D d, V r) {
 template <class D, class V>
 HWY_INLINE V Exp(D d, V x) {
 #if HWY_TARGET <= HWY_AVX3
-  // vmaxps keeps its second operand when either is NaN; -inf would give NaN in
-  // the reduction. 2^-159 is below every subnormal, so scalef returns 0.
-  x = hn::Max(hn::Set(d, -110.0f), x);
   const V n = hn::Round(hn::Mul(x, hn::Set(d, 1.44269504089f)));
   const V r = hn::NegMulAdd(n, hn::Set(d, 0.693147180560f), x);
-  return V{_mm512_scalef_ps(ExpOfRest(d, r).raw, n.raw)};
+  // NaN is not less and stays; of -inf, the rest of which is NaN, 0 is left.
+  const __mmask16 kept =
+      _mm512_cmp_ps_mask(x.raw, _mm512_set1_ps(-87.3f), _CMP_NLT_UQ);
+  return V{_mm512_maskz_scalef_ps(kept, ExpOfRest(d, r).raw, n.raw)};
 #else
   V power;
   const V r = ReduceByLn2(d, x, &power);
