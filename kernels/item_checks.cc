@@ -123,26 +123,12 @@ absl::Status CheckClockOrder(const AttentionProblem& p, const Encoder& encoder,
   return absl::OkStatus();
 }
 
-// Sources that decays of a head follow.
-bool Decays(const HeadEncoder& head, int source) {
-  for (size_t i = 0; i < head.rates().size(); ++i) {
-    if (head.chain_sources()[i] == source &&
-        (head.rates()[i] != 0 || head.couplings()[i] != 0)) {
-      return true;
-    }
-  }
-  for (const HeadEncoder::Small& small : head.smalls()) {
-    if (small.source == source) return true;
-  }
-  return false;
-}
-
 absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
                          const ItemGeometry& item, int64_t batch) {
   for (size_t s = 0; s < encoder.sources().size(); ++s) {
     const Drive& drive = encoder.sources()[s];
     for (int64_t h = 0; h < p.key.shape().heads; ++h) {
-      const bool decays = Decays(encoder.head(h), static_cast<int>(s));
+      const bool decays = DecaysAlong(encoder.head(h), static_cast<int>(s));
       if (drive.clock) {
         absl::Status status =
             CheckClockOrder(p, encoder, drive, decays, item, batch, h);
@@ -160,6 +146,19 @@ absl::Status CheckDrives(const AttentionProblem& p, const Encoder& encoder,
 }
 
 }  // namespace
+
+bool DecaysAlong(const HeadEncoder& head, int source) {
+  for (size_t i = 0; i < head.rates().size(); ++i) {
+    if (head.chain_sources()[i] == source &&
+        (head.rates()[i] != 0 || head.couplings()[i] != 0)) {
+      return true;
+    }
+  }
+  for (const HeadEncoder::Small& small : head.smalls()) {
+    if (small.source == source) return true;
+  }
+  return false;
+}
 
 absl::Status CheckItem(const Plan& plan, int64_t number) {
   const AttentionProblem& problem = plan.problem();

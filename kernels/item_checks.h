@@ -15,6 +15,10 @@ namespace attnd {
 // bias of NaN or +inf where visible.
 absl::Status CheckItem(const Plan& plan, int64_t item);
 
+// Whether a block of the head decays, or has a small matrix, along the source
+// of that number (Encoder::sources).
+bool DecaysAlong(const HeadEncoder& head, int source);
+
 }  // namespace attnd
 
 #endif  // ATTND_KERNELS_ITEM_CHECKS_H_

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "kernels/item_checks.h"
 
 namespace attnd {
 namespace {
@@ -183,6 +184,41 @@ absl::Status CheckClockStart(const LinearProblem& problem, const Plan& rows,
   return absl::OkStatus();
 }
 
+// Clocks never fall along keys: the nearest one on each side is enough.
+absl::Status CheckClockSides(const LinearProblem& problem, const Plan& rows,
+                             int64_t item, const Drive& drive, int64_t head) {
+  const AttentionProblem& p = problem.attention;
+  const ItemGeometry& geometry = rows.item(item);
+  const int64_t batch = rows.batch(item);
+  const auto value = [&](const TensorRef& clock, int64_t row) {
+    std::vector<float> values(clock.shape().cols);
+    clock.LoadRow(batch, head, row, values.data());
+    return values[drive.clock_channel];
+  };
+  for (int64_t i = 0; i < geometry.query_rows; ++i) {
+    const int64_t row = geometry.QueryRow(i), after = geometry.end[i];
+    const float u = value(p.query_clock, row);
+    const auto refuse = [&](absl::string_view side, float key) {
+      return Bad(
+          "query_clock",
+          absl::StrCat("element [", batch, ",", head, ",", row, ",",
+                       drive.clock_channel, "]: ", u, " lies ", side, " ", key,
+                       "; kind LINEAR needs clocks in the order of times "
+                       "where blocks decay"));
+    };
+    if (after > 0) {
+      const float key = value(p.key_clock, geometry.KeyRow(after - 1));
+      if (key > u)
+        return refuse("before that of a key that came earlier,", key);
+    }
+    if (problem.options.bidirectional && after < geometry.key_rows) {
+      const float key = value(p.key_clock, geometry.KeyRow(after));
+      if (key < u) return refuse("behind that of a key that comes later,", key);
+    }
+  }
+  return absl::OkStatus();
+}
+
 // Modular: the difference of any two ticks of one item fits.
 int64_t Minus(int64_t a, int64_t b) {
   return static_cast<int64_t>(static_cast<uint64_t>(a) -
@@ -220,6 +256,23 @@ absl::Status CheckLinearProblem(const LinearProblem& problem) {
     if (encoder == nullptr) continue;
     absl::Status s = CheckLinearEncoder(problem, *encoder);
     if (!s.ok()) return s;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckLinearClocks(const LinearProblem& problem, const Plan& rows,
+                               int64_t item) {
+  const Encoder* encoder = rows.encoder(item);
+  if (encoder == nullptr || !encoder->absolute_lag()) return absl::OkStatus();
+  for (size_t s = 0; s < encoder->sources().size(); ++s) {
+    const Drive& drive = encoder->sources()[s];
+    for (int64_t h = 0; h < problem.attention.key.shape().heads; ++h) {
+      if (!drive.clock || !DecaysAlong(encoder->head(h), static_cast<int>(s))) {
+        continue;
+      }
+      absl::Status status = CheckClockSides(problem, rows, item, drive, h);
+      if (!status.ok()) return status;
+    }
   }
   return absl::OkStatus();
 }

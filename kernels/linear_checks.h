@@ -21,6 +21,12 @@ absl::Status CheckLinearStart(const LinearProblem& problem,
                               const LinearStateShape& expected,
                               const Plan& rows, int64_t item);
 
+// INVALID_ARGUMENT where a block decays along a clock whose queries stand on
+// the wrong side of a key, which the two-sided rule allows for single pairs but
+// no state can follow.
+absl::Status CheckLinearClocks(const LinearProblem& problem, const Plan& rows,
+                               int64_t item);
+
 // Where the item's initial state stands among its rebased ticks.
 int64_t RebasedReference(const LinearProblem& problem, const Plan& rows,
                          int64_t item, int coordinate);

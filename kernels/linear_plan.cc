@@ -69,6 +69,10 @@ absl::StatusOr<LinearPlan> LinearPlan::Make(const LinearProblem& problem) {
   if (!made.ok()) return made.status();
   plan.rows_ = std::make_shared<const Plan>(*std::move(made));
   plan.state_shape_ = StateShapeOf(problem);
+  for (int64_t item = 0; item < plan.state_shape_.items; ++item) {
+    absl::Status s = CheckLinearClocks(problem, *plan.rows_, item);
+    if (!s.ok()) return s;
+  }
   if (problem.initial_state != nullptr) {
     absl::Status s = CheckStateShape(*problem.initial_state, plan.state_shape_);
     if (!s.ok()) return s;

@@ -32,7 +32,7 @@ class PairGenerator {
 
  private:
   double LagOf(const Drive& drive) const;
-  // `turns` is of omega and the drive.
+  // `turns` is of the plane's rate along the drive.
   double Angle(const Drive& drive, const TurnFrequency& turns) const;
   // Where the pair's query or key stands, in units from 0.
   double PlaceOf(const Drive& drive, bool query) const;
