@@ -2,8 +2,11 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
+#include <cstdio>
 #include <cstring>
+#include <string>
 
 #include "absl/strings/str_cat.h"
 #include "client/npy_header.h"
@@ -211,12 +214,14 @@ TEST(NpyFile, ErrorsNameThePath) {
 }
 
 TEST(NpyFile, WritesAndReads) {
-  const std::string path = ::testing::TempDir() + "npy_test/new/a.npy";
+  const std::string path =
+      absl::StrCat(::testing::TempDir(), "npy_test_", getpid(), ".npy");
   ASSERT_TRUE(
       WriteNpy(path, {.type = NpyType::kU1, .shape = {3}, .data = "abc"}).ok());
   const auto array = ReadNpy(path);
   ASSERT_TRUE(array.ok()) << array.status();
   EXPECT_EQ(array->data, "abc");
+  std::remove(path.c_str());
 }
 
 }  // namespace
