@@ -42,6 +42,11 @@ void SetTransport(const v1::ServerConfig& config,
   const int message_bytes = static_cast<int>(limits.message_bytes());
   builder.SetMaxReceiveMessageSize(message_bytes);
   builder.SetMaxSendMessageSize(message_bytes);
+  // gRPC looks at the size of a message before it is unpacked only: a small one
+  // could take all memory.
+  for (const auto packed : {GRPC_COMPRESS_DEFLATE, GRPC_COMPRESS_GZIP}) {
+    builder.SetCompressionAlgorithmSupportStatus(packed, false);
+  }
   builder.AddChannelArgument(GRPC_ARG_MAX_METADATA_SIZE,
                              MostHeaderBytes(limits));
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS,

@@ -188,6 +188,21 @@ TEST_F(RefusalsTest, BytesThatAreNoMessage) {
   EXPECT_EQ(method.code, kUnimplemented);
 }
 
+// gRPC looks at their size before it unpacks them, and not again.
+TEST_F(RefusalsTest, CompressedMessagesAreNotUnpacked) {
+  const std::string zeros(16 << 20, '\0');  // 16 KiB of gzip
+  for (const char* method : {"attnd.v1.AttentionScoring/Attend",
+                             "attnd.v1.AttentionScoring/AttendStream",
+                             "attnd.v1.AttentionScoring/Estimate",
+                             "attnd.v1.AttentionScoring/GetServerInfo",
+                             "grpc.health.v1.Health/Check"}) {
+    const CallEnd end = client_->CallGzip(absl::StrCat("/", method), zeros);
+    EXPECT_EQ(end.code, kUnimplemented) << method;
+    EXPECT_THAT(end.message, HasSubstr("gzip")) << method;
+  }
+  EXPECT_TRUE(client_->Attend(MakeRequest({})).ok());
+}
+
 TEST_F(RefusalsTest, MessagesAboveTheLimitNeverReachUs) {
   Start("limits: {message_bytes: 100000}\n");
   const auto result =

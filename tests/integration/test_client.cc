@@ -321,7 +321,18 @@ CallEnd EndOf(const v1::AttendStreamResponse& response) {
 
 CallEnd TestClient::CallRaw(const std::string& method, const std::string& bytes,
                             std::string* reply) {
+  return Call(method, bytes, false, reply);
+}
+
+CallEnd TestClient::CallGzip(const std::string& method,
+                             const std::string& bytes) {
+  return Call(method, bytes, true, nullptr);
+}
+
+CallEnd TestClient::Call(const std::string& method, const std::string& bytes,
+                         bool gzip, std::string* reply) {
   grpc::ClientContext context;
+  if (gzip) context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
   const grpc::ByteBuffer request = ToBuffer(bytes);
   grpc::ByteBuffer answer;
   std::promise<grpc::Status> done;

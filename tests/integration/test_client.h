@@ -107,6 +107,8 @@ class TestClient {
   // A unary call of any method with any bytes.
   CallEnd CallRaw(const std::string& method, const std::string& bytes,
                   std::string* reply = nullptr);
+  // The same with the message compressed by gzip.
+  CallEnd CallGzip(const std::string& method, const std::string& bytes);
 
   // grpc.health.v1: 1 SERVING, 2 NOT_SERVING; the call's code otherwise,
   // negated.
@@ -120,6 +122,8 @@ class TestClient {
 
  private:
   struct Parts;
+  CallEnd Call(const std::string& method, const std::string& bytes, bool gzip,
+               std::string* reply);
   std::unique_ptr<Parts> parts_;
 };
 
