@@ -128,13 +128,14 @@ mode_t ModeOf(const v1::Listener& listener) {
 
 absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
                        grpc::CallbackGenericService& generic,
-                       const TlsCredentials::Told& told, GrpcListener& out) {
+                       const TlsCredentials::Told& told,
+                       ConnectionAcceptor::Guard guard, GrpcListener& out) {
   grpc::ServerBuilder builder;
   SetTransport(config, builder);
   builder.RegisterService(&service);
   builder.RegisterCallbackGenericService(&generic);
-  out.connections =
-      std::make_unique<ConnectionAcceptor>(config.limits().connections());
+  out.connections = std::make_unique<ConnectionAcceptor>(
+      config.limits().connections(), std::move(guard));
   for (int i = 0; i < config.listeners_size(); ++i) {
     const v1::Listener& listener = config.listeners(i);
     auto credentials = grpc::InsecureServerCredentials();
@@ -206,13 +207,16 @@ void GrpcListener::Stop() {
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         grpc::Service& service,
                                         grpc::CallbackGenericService& generic,
-                                        const TlsCredentials::Told& told) {
+                                        const TlsCredentials::Told& told,
+                                        ConnectionAcceptor::Guard guard) {
   // Both affect servers built from now on; there is no other way to ask.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcListener out;
   absl::Status status = ListenForHealth(config, out);
-  if (status.ok()) status = ListenAll(config, service, generic, told, out);
+  if (status.ok()) {
+    status = ListenAll(config, service, generic, told, std::move(guard), out);
+  }
   if (!status.ok()) return status;
   return out;
 }
