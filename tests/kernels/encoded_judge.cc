@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <variant>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -21,26 +20,13 @@ namespace {
 // the contract for every S.
 constexpr double kBf16Slack = 50;
 
-// The oracle takes the sum of several biases over the lag for one term, however
-// much of them cancels.
-double SlackOfLagBiases(const EncodingSpec& encoding) {
-  const auto count = std::count_if(
-      encoding.biases.begin(), encoding.biases.end(), [](const BiasTerm& b) {
-        return !std::holds_alternative<AlibiTerm>(b) &&
-               !std::holds_alternative<CumulativeGateTerm>(b) &&
-               !std::holds_alternative<PathIntegralTerm>(b) &&
-               !std::holds_alternative<GrapeAdditiveTerm>(b);
-      });
-  return count > 1 ? 10 : 1;
-}
-
 double SlackOf(const ProblemSpec& spec, const Encoder& encoder) {
   double condition = 1;
   const int64_t heads = encoder.one_generator() ? 1 : spec.kv_heads;
   for (int64_t g = 0; g < heads; ++g) {
     condition = std::max(condition, encoder.head(g).generator().condition());
   }
-  return condition * Slack(*spec.encoding) * SlackOfLagBiases(*spec.encoding);
+  return condition * Slack(*spec.encoding);
 }
 
 // Rows lose no more than the bound that is reported, and that is no more than

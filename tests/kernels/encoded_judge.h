@@ -12,9 +12,8 @@ namespace attnd::testing {
 // with entropy, weights that keys received and the largest weights, and with
 // tiles left out where the problem tolerates that. Else what did not, or why
 // the problem was refused. `slack` times the contract, and what the encoding
-// may take of it: Slack, the condition number of its generators, ten times for
-// several biases over the lag. `lost_mass` (may be null) is the bound on what
-// was left out.
+// may take of it: Slack, the condition number of its generators. `lost_mass`
+// (may be null) is the bound on what was left out.
 std::string JudgeEncoded(const ProblemSpec& spec, double slack,
                          double* lost_mass = nullptr);
 
