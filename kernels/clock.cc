@@ -147,7 +147,7 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio) {
   DivideBy(n, static_cast<uint64_t>(ratio.unit_ns));
   const uint64_t round = Word(n, 0) >> 63;
   Wide turns = Wide{Word(n, 2)} << 64 | Word(n, 1);
-  uint64_t whole = Word(n, 3);
+  Wide whole = Wide{Word(n, 4)} << 64 | Word(n, 3);
   turns += round;
   if (turns < round) ++whole;
   if (omega < 0) {
@@ -155,7 +155,7 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio) {
     whole = turns == 0 ? -whole : ~whole;
   }
   return {static_cast<uint64_t>(turns >> 64), static_cast<uint64_t>(turns),
-          static_cast<int64_t>(whole)};
+          static_cast<__int128>(whole)};
 }
 
 uint64_t PhaseWord(const TurnFrequency& frequency, int64_t ticks) {
@@ -171,18 +171,22 @@ uint64_t PhaseWord(const TurnFrequency& frequency, double ticks) {
   const double fraction = std::frexp(std::fabs(ticks), &exponent);
   const auto mantissa = static_cast<uint64_t>(std::ldexp(fraction, 53));
   const int shift = exponent - 53;  // ticks = mantissa * 2^shift
+  const auto of_whole = static_cast<Wide>(frequency.whole);
   const Wide low = Wide{frequency.lo} * mantissa;
   const Wide high = Wide{frequency.hi} * mantissa + (low >> 64);
+  const Wide low_whole =
+      Wide{static_cast<uint64_t>(of_whole)} * mantissa + (high >> 64);
   const __int128 top =
-      static_cast<__int128>(frequency.whole) * static_cast<__int128>(mantissa) +
-      static_cast<__int128>(high >> 64);
+      (frequency.whole >> 64) * static_cast<__int128>(mantissa) +
+      static_cast<__int128>(low_whole >> 64);
   const uint64_t sign = top < 0 ? ~uint64_t{0} : 0;
-  const uint64_t words[5] = {
-      static_cast<uint64_t>(low), static_cast<uint64_t>(high),
-      static_cast<uint64_t>(top), static_cast<uint64_t>(top >> 64), sign};
+  const uint64_t words[6] = {
+      static_cast<uint64_t>(low),       static_cast<uint64_t>(high),
+      static_cast<uint64_t>(low_whole), static_cast<uint64_t>(top),
+      static_cast<uint64_t>(top >> 64), sign};
   // Bits [64 - shift, 128 - shift) of the product, a two's complement.
   const int first = 64 - shift;
-  if (first >= 256 || first <= -64) return 0;
+  if (first >= 320 || first <= -64) return 0;
   uint64_t word;
   if (first < 0) {
     word = words[0] << -first;

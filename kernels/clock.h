@@ -35,7 +35,7 @@ absl::StatusOr<int64_t> ParseTimeUnit(absl::string_view text);
 // phase at whole ticks, but they do at parts of a tick.
 struct TurnFrequency {
   uint64_t hi = 0, lo = 0;
-  int64_t whole = 0;  // floor, mod 2^64
+  __int128 whole = 0;  // floor, mod 2^128
   friend bool operator==(const TurnFrequency&, const TurnFrequency&) = default;
 };
 
@@ -48,8 +48,8 @@ TurnFrequency MakeTurnFrequency(double omega, const TickRatio& ratio);
 uint64_t PhaseWord(const TurnFrequency& frequency, int64_t ticks);
 
 // The same for a real number of ticks (f64 time); exact from the double's value
-// up to 2^-64 turn. `ticks` must be finite; from 2^63 on the error grows as
-// 2^-128 |ticks|.
+// up to 2^-64 turn, for less than 2^127 turns per tick. `ticks` must be finite;
+// from 2^63 on the error grows as 2^-128 |ticks|.
 uint64_t PhaseWord(const TurnFrequency& frequency, double ticks);
 
 // Turns per unit of a learned clock: omega / 2pi = high + low up to a part in

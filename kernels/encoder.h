@@ -95,8 +95,8 @@ class HeadEncoder {
   struct Frequencies {
     int source = 0;
     std::vector<uint64_t> hi, lo;
-    std::vector<int64_t> whole;  // turns per tick, which real times need
-    std::vector<double> omega;   // rad per unit, for real-valued clocks
+    std::vector<__int128> whole;  // turns per tick, which real times need
+    std::vector<double> omega;    // rad per unit, for real-valued clocks
     // Turns per unit of a learned clock (ClockTurns); empty along times.
     std::vector<double> clock_high, clock_low;
     // Per 16 entries of the table, whether any plane of them turns.

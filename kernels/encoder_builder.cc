@@ -249,7 +249,7 @@ class EncoderBuilder {
           .source = source,
           .hi = std::vector<uint64_t>(head_.table_size_),
           .lo = std::vector<uint64_t>(head_.table_size_),
-          .whole = std::vector<int64_t>(head_.table_size_),
+          .whole = std::vector<__int128>(head_.table_size_),
           .omega = std::vector<double>(head_.table_size_),
           .clock_high =
               std::vector<double>(drive.clock ? head_.table_size_ : 0),

@@ -20,20 +20,27 @@ double ClockValue(const TensorRef& clock, int64_t batch, int64_t head,
   return values[channel];
 }
 
-// whole * ticks, less whole turns of it, for a part of less than two ticks.
-long double WholeTurns(int64_t whole, long double ticks) {
+// size * |ticks|, less whole turns of it.
+long double TurnsOf(uint64_t size, long double ticks) {
   int exponent = 0;
   const long double mantissa = std::frexp(std::abs(ticks), &exponent);
   const auto bits = static_cast<uint64_t>(std::ldexp(mantissa, 64));
   const int shift = 64 - exponent;  // ticks = bits / 2^shift
-  const uint64_t size =
-      whole < 0 ? -static_cast<uint64_t>(whole) : static_cast<uint64_t>(whole);
+  if (shift <= 0) return 0;
   const Uint128 product = static_cast<Uint128>(size) * bits;
+  return shift >= 128
+             ? std::ldexp(static_cast<long double>(product), -shift)
+             : std::ldexp(static_cast<long double>(product << (128 - shift)),
+                          -128);
+}
+
+// whole * ticks likewise, for a part of less than two ticks.
+long double WholeTurns(Int128 whole, long double ticks) {
+  const Uint128 size =
+      whole < 0 ? -static_cast<Uint128>(whole) : static_cast<Uint128>(whole);
   const long double turns =
-      shift >= 128
-          ? std::ldexp(static_cast<long double>(product), -shift)
-          : std::ldexp(static_cast<long double>(product << (128 - shift)),
-                       -128);
+      TurnsOf(static_cast<uint64_t>(size), ticks) +
+      TurnsOf(static_cast<uint64_t>(size >> 64), std::ldexp(ticks, 64));
   return (whole < 0) != (ticks < 0) ? -turns : turns;
 }
 

@@ -262,6 +262,25 @@ TEST(PhaseWord, RealTicksTurnByTheTrueFrequency) {
   }
 }
 
+// As many turns, whatever a tick is: of parts of ticks with more whole turns
+// than 64 bits hold, too.
+TEST(PhaseWord, RealTicksTurnAlikeInAnyUnit) {
+  testing::Random random(11);
+  for (int i = 0; i < 5000; ++i) {
+    const double omega =
+        std::exp(20 * random.Uniform() - 15) * (random.Coin() ? 1 : -1);
+    const double ticks = random.Normal();
+    const auto exponent = static_cast<int>(random.Integer(0, 115));
+    const TurnFrequency slow = MakeTurnFrequency(omega, {});
+    const TurnFrequency fast =
+        MakeTurnFrequency(std::ldexp(omega, exponent), {});
+    const auto apart = static_cast<int64_t>(
+        PhaseWord(slow, ticks) - PhaseWord(fast, std::ldexp(ticks, -exponent)));
+    EXPECT_LE(std::abs(apart), 1)
+        << omega << " at " << ticks << " / 2^" << exponent;
+  }
+}
+
 TEST(PhaseWord, TinyRealTicksGiveAPhaseOfZero) {
   const TurnFrequency f = MakeTurnFrequency(1, {});
   EXPECT_EQ(PhaseWord(f, 0.0), 0u);
