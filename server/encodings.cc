@@ -1,5 +1,6 @@
 #include "server/encodings.h"
 
+#include <set>
 #include <utility>
 
 namespace attnd::server {
@@ -78,6 +79,21 @@ EncodingCatalog::EncodingCatalog(
   for (const NamedEncoding& encoding : encodings_) {
     names_.push_back(encoding.name);
   }
+}
+
+std::vector<const NamedEncoding*> EncodingCatalog::NotIn(
+    const EncodingCatalog* other) const {
+  std::set<absl::string_view> known;
+  if (other != nullptr) {
+    for (const NamedEncoding& encoding : other->encodings_) {
+      known.insert(encoding.hash);
+    }
+  }
+  std::vector<const NamedEncoding*> others;
+  for (const NamedEncoding& encoding : encodings_) {
+    if (!known.contains(encoding.hash)) others.push_back(&encoding);
+  }
+  return others;
 }
 
 const NamedEncoding* EncodingCatalog::Find(absl::string_view name) const {

@@ -79,6 +79,10 @@ class EncodingCatalog {
   absl::Span<const NamedEncoding> encodings() const { return encodings_; }
   absl::Span<const std::string> names() const { return names_; }
 
+  // Those that give other answers than every one of `other`, whatever their
+  // names; all if it is null.
+  std::vector<const NamedEncoding*> NotIn(const EncodingCatalog* other) const;
+
   // Encoders of configured encodings, and of those that requests bring.
   EncoderCache& configured_encoders() const { return configured_encoders_; }
   EncoderCache& inline_encoders() const { return inline_encoders_; }

@@ -7,27 +7,37 @@
 #include <sstream>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "server/hash.h"
 
 namespace attnd::server {
+namespace {
 
-std::string FileWatcher::Read() const {
-  std::string all;
-  for (const std::string& file : files_) {
-    std::ifstream stream(file);
-    std::stringstream text;
-    text << stream.rdbuf();
-    absl::StrAppend(&all, stream ? Sha256(text.str()) : "unreadable", ";");
+std::string HashOf(const std::string& file) {
+  std::ifstream stream(file);
+  std::stringstream text;
+  text << stream.rdbuf();
+  return stream ? Sha256(text.str()) : "unreadable";
+}
+
+}  // namespace
+
+void FileWatcher::Watch(const std::vector<std::string>& files) {
+  std::map<std::string, std::string> seen;
+  for (const std::string& file : files) {
+    const auto known = seen_.find(file);
+    seen[file] = known != seen_.end() ? known->second : HashOf(file);
   }
-  return all;
+  seen_ = std::move(seen);
 }
 
 bool FileWatcher::Look() {
-  std::string now = Read();
-  if (now == seen_) return false;
-  seen_ = std::move(now);
-  return true;
+  bool changed = false;
+  for (auto& [file, hash] : seen_) {
+    std::string now = HashOf(file);
+    changed |= now != hash;
+    hash = std::move(now);
+  }
+  return changed;
 }
 
 void FileWatcher::Start(double seconds, std::function<void()> changed) {
@@ -35,12 +45,24 @@ void FileWatcher::Start(double seconds, std::function<void()> changed) {
     pthread_setname_np(pthread_self(), "attnd-files");
     const auto period = std::chrono::duration<double>(seconds);
     std::unique_lock lock(mutex_);
-    while (!wake_.wait_for(lock, period, [this] { return stopping_; })) {
+    while (true) {
+      wake_.wait_for(lock, period, [this] { return stopping_ || asked_; });
+      if (stopping_) return;
+      const bool asked = std::exchange(asked_, false);
       lock.unlock();
-      if (Look()) changed();
+      // The look first: what it saw need not be told once more.
+      if (Look() || asked) changed();
       lock.lock();
     }
   });
+}
+
+void FileWatcher::Ask() {
+  {
+    std::lock_guard lock(mutex_);
+    asked_ = true;
+  }
+  wake_.notify_all();
 }
 
 FileWatcher::~FileWatcher() {

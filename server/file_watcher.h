@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -17,26 +18,30 @@ namespace attnd::server {
 // not.
 class FileWatcher {
  public:
-  explicit FileWatcher(std::vector<std::string> files)
-      : files_(std::move(files)), seen_(Read()) {}
+  explicit FileWatcher(const std::vector<std::string>& files) { Watch(files); }
   // Stops.
   ~FileWatcher();
 
+  // These from now on. Those watched before are compared with the last look at
+  // them, so that what changed meanwhile is seen. Before Start, or in
+  // `changed`.
+  void Watch(const std::vector<std::string>& files);
+
   // Whether the contents are others than at the last look; a file that cannot
-  // be read has content of its own.
+  // be read has content of its own. Not after Start.
   bool Look();
 
   // Looks every `seconds` on a thread of its own and calls `changed` there.
   void Start(double seconds, std::function<void()> changed);
+  // Has `changed` called soon, whether anything changed or not; after Start
+  // where it came before. Thread-safe.
+  void Ask();
 
  private:
-  std::string Read() const;
+  std::map<std::string, std::string> seen_;  // file -> hash
 
-  const std::vector<std::string> files_;
-  std::string seen_;  // a hash
-
-  std::mutex mutex_;  // guards the next
-  bool stopping_ = false;
+  std::mutex mutex_;  // guards the next two
+  bool stopping_ = false, asked_ = false;
   std::condition_variable wake_;
   std::thread thread_;
 };

@@ -7,11 +7,9 @@
 #include <cstdio>
 #include <future>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
-#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
@@ -19,17 +17,16 @@
 #include "kernels/attention.h"
 #include "server/config.h"
 #include "server/encodings.h"
-#include "server/file_watcher.h"
 #include "server/log.h"
 #include "server/machine.h"
 #include "server/memory.h"
+#include "server/reloader.h"
 #include "server/server.h"
 
 namespace attnd::server {
 namespace {
 
 constexpr int kExitBadConfig = 2;
-constexpr double kLookSeconds = 1;
 
 sigset_t HandledSignals() {
   sigset_t signals;
@@ -40,39 +37,9 @@ sigset_t HandledSignals() {
   return signals;
 }
 
-// Reads the configuration again, for a server that runs.
-class Reloader {
- public:
-  Reloader(std::string file, Machine machine)
-      : file_(std::move(file)), machine_(std::move(machine)) {}
-
-  void SetServer(Server* server) {
-    std::lock_guard lock(mutex_);
-    server_ = server;
-  }
-
-  void Reload() {
-    std::lock_guard lock(mutex_);
-    if (server_ == nullptr) return;
-    const auto config = LoadConfig(file_, machine_);
-    if (config.ok()) {
-      // Tells itself what came of it.
-      (void)server_->Reload(*config);
-    } else {
-      server_->RefuseReload(config.status());
-    }
-  }
-
- private:
-  const std::string file_;
-  const Machine machine_;
-  std::mutex mutex_;  // guards the next
-  Server* server_ = nullptr;
-};
-
 // Gives the first stop signal; a second one ends the process at once. SIGHUP
-// reloads. Blocked signals reach sigwait also in PID 1, for which the kernel
-// ignores those without a handler.
+// asks for a reload, which this does not wait for. Blocked signals reach
+// sigwait also in PID 1, for which the kernel ignores those without a handler.
 std::future<int> WatchSignals(std::shared_ptr<Reloader> reloader) {
   std::promise<int> first;
   std::future<int> future = first.get_future();
@@ -81,7 +48,7 @@ std::future<int> WatchSignals(std::shared_ptr<Reloader> reloader) {
     const auto wait = [&] {
       int signal = 0;
       sigwait(&signals, &signal);
-      for (; signal == SIGHUP; sigwait(&signals, &signal)) reloader->Reload();
+      for (; signal == SIGHUP; sigwait(&signals, &signal)) reloader->Ask();
       return signal;
     };
     first.set_value(wait());
@@ -131,7 +98,7 @@ int Serve(const std::string& file, double pace) {
   const Machine machine = ReadMachine();
   const auto reloader = std::make_shared<Reloader>(file, machine);
   std::future<int> stopped = WatchSignals(reloader);
-  const auto config = LoadConfig(file, machine);
+  const auto config = reloader->Load();
   if (!config.ok()) {
     ReportFaults(config.status());
     return kExitBadConfig;
@@ -142,20 +109,12 @@ int Serve(const std::string& file, double pace) {
         .Error("start failed", {{"message", server.status().message()}});
     return 1;
   }
-  reloader->SetServer(server->get());
-  std::vector<std::string> files = {file};
-  const v1::Security& security = config->effective.security();
-  if (!security.bearer_token_file().empty()) {
-    files.push_back(security.bearer_token_file());
-  }
-  FileWatcher watcher(std::move(files));
-  watcher.Start(kLookSeconds, [reloader] { reloader->Reload(); });
+  reloader->Follow(server->get());
   const int signal = stopped.get();
-  reloader->SetServer(nullptr);
   Log(config->effective.log()).Info("signal", {{"signal", strsignal(signal)}});
   (*server)->Drain();
-  // Nothing runs any more, and nobody waits for memory to be freed piece by
-  // piece.
+  // Nothing runs any more but perhaps a reload, and nobody waits for it, or for
+  // memory to be freed piece by piece.
   std::fflush(nullptr);
   _exit(0);
 }

@@ -10,8 +10,10 @@ namespace attnd::server {
 
 // Answers one small causal problem on irregular times per encoding through the
 // fast path and compares it with the double-precision reference, within the
-// accuracy contract of kernels/attention.h. INTERNAL names the encoding.
-absl::Status SelfTest(const EncodingCatalog& encodings, Workspace& workspace);
+// accuracy contract of kernels/attention.h. INTERNAL names the encoding. Those
+// that are among `passed`, if it is given, are not tested again.
+absl::Status SelfTest(const EncodingCatalog& encodings, Workspace& workspace,
+                      const EncodingCatalog* passed = nullptr);
 
 }  // namespace attnd::server
 

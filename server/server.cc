@@ -86,10 +86,10 @@ void Server::Drain() {
   Parts& p = *parts_;
   const std::shared_ptr<const Settings> now = p.settings.Get();
   const v1::Drain& settings = now->config.effective.drain();
-  p.log.Info("draining", {{"delay_seconds", settings.delay_seconds()},
-                          {"grace_seconds", settings.grace_seconds()}});
   p.drain = DrainState::kDelay;
   p.SetServing(false);
+  p.log.Info("draining", {{"delay_seconds", settings.delay_seconds()},
+                          {"grace_seconds", settings.grace_seconds()}});
   // Balancers need a moment to learn it; until then calls still come and are
   // answered.
   {

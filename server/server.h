@@ -50,8 +50,12 @@ class Server {
   // Takes over another configuration: encodings, limits, tenants, access, drain
   // and verification; requests that have begun end under the old one. What is
   // wrong, or needs a restart (FAILED_PRECONDITION), leaves everything as it
-  // was. Thread-safe.
+  // was. Thread-safe, also beside Drain, which does not wait for it.
   absl::Status Reload(const Config& config);
+  // Takes over the configuration in force anew where a file that it names has
+  // changed: a token is revoked also beside a new configuration that is
+  // refused. Thread-safe.
+  void RefreshFiles();
   // Counts and logs a changed configuration that could not be read.
   void RefuseReload(const absl::Status& status);
 

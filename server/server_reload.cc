@@ -64,7 +64,11 @@ absl::Status Server::Parts::Reload(const Config& changed) {
     if (!changed.effective.verification().skip_self_test()) {
       auto workspace = Workspace::Create();
       if (!workspace.ok()) return workspace.status();
-      absl::Status tested = SelfTest((*next)->encodings, **workspace);
+      // Encodings that stay are those that passed, unless nobody tried them.
+      const bool tried =
+          !before->config.effective.verification().skip_self_test();
+      absl::Status tested = SelfTest((*next)->encodings, **workspace,
+                                     tried ? &before->encodings : nullptr);
       if (!tested.ok()) return tested;
     }
     metrics.AddLabels(LabelsOf((*next)->encodings), (*next)->tenants.list());
@@ -87,6 +91,11 @@ absl::Status Server::Parts::Reload(const Config& changed) {
 
 absl::Status Server::Reload(const Config& config) {
   return parts_->Reload(config);
+}
+
+void Server::RefreshFiles() {
+  const std::shared_ptr<const Settings> now = parts_->settings.Get();
+  if (now->Outdated()) (void)parts_->Reload(now->config);
 }
 
 void Server::RefuseReload(const absl::Status& status) {

@@ -30,6 +30,12 @@ absl::StatusOr<std::string> ReadToken(const std::string& file) {
 
 }  // namespace
 
+std::vector<std::string> NamedFiles(const v1::ServerConfig& config) {
+  const std::string& token = config.security().bearer_token_file();
+  if (token.empty()) return {};
+  return {token};
+}
+
 Settings::Settings(const Config& c, std::string token, const Settings* before)
     : config(c),
       encodings(config.effective.encodings(),
@@ -38,6 +44,12 @@ Settings::Settings(const Config& c, std::string token, const Settings* before)
               before == nullptr ? nullptr : &before->tenants),
       bearer_token(std::move(token)),
       generation(before == nullptr ? 1 : before->generation + 1) {}
+
+bool Settings::Outdated() const {
+  const absl::StatusOr<std::string> token =
+      ReadToken(config.effective.security().bearer_token_file());
+  return token.ok() && *token != bearer_token;
+}
 
 absl::StatusOr<std::shared_ptr<const Settings>> Settings::Make(
     const Config& config, const Settings* before) {

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "server/config.h"
@@ -15,6 +16,9 @@
 
 namespace attnd::server {
 
+// Files that a configuration has its settings read from.
+std::vector<std::string> NamedFiles(const v1::ServerConfig& config);
+
 // Immutable but for the encoders' caches. A request holds the settings that it
 // began with until it has ended.
 struct Settings {
@@ -22,6 +26,10 @@ struct Settings {
   // when a file that the configuration names cannot be used.
   static absl::StatusOr<std::shared_ptr<const Settings>> Make(
       const Config& config, const Settings* before = nullptr);
+
+  // Whether a file that the configuration names can be used and has another
+  // content by now.
+  bool Outdated() const;
 
   const v1::Limits& limits() const { return config.effective.limits(); }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -36,6 +37,11 @@ class ProcessTest : public ::testing::Test {
     std::ofstream(file_) << yaml;
     written_.push_back(file_);
     return file_;
+  }
+  // At once, as a rename does.
+  static void Replace(const std::string& file, const std::string& text) {
+    std::ofstream(file + ".new") << text;
+    std::filesystem::rename(file + ".new", file);
   }
   void TearDown() override {
     for (const std::string& file : written_) std::filesystem::remove(file);
@@ -138,6 +144,122 @@ TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
   ASSERT_NE(attnd.WaitForLine("draining"), "");
   attnd.Signal(SIGTERM);
   EXPECT_EQ(attnd.Wait(), 128 + SIGTERM);
+}
+
+// In place of a file, what attnd reads of it waits for the test.
+class SlowFile {
+ public:
+  explicit SlowFile(const std::string& file) : file_(file) {
+    std::filesystem::remove(file);
+    EXPECT_EQ(mkfifo(file.c_str(), 0600), 0);
+  }
+  // Returns when it is being read.
+  void AwaitReader() { writer_ = open(file_.c_str(), O_WRONLY | O_CLOEXEC); }
+  // What is read of it, and from now on.
+  void Become(const std::string& text) {
+    std::ofstream(file_ + ".new") << text;
+    std::filesystem::rename(file_ + ".new", file_);
+    EXPECT_EQ(write(writer_, text.data(), text.size()),
+              static_cast<ssize_t>(text.size()));
+    close(std::exchange(writer_, -1));
+  }
+  ~SlowFile() {
+    if (writer_ >= 0) close(writer_);
+  }
+
+ private:
+  const std::string file_;
+  int writer_ = -1;
+};
+
+constexpr char kReloaded[] = "\"event\":\"configuration reloaded\"";
+
+std::string WithToken(const std::string& file) {
+  return absl::StrCat(kSmall, "security: {bearer_token_file: ", file, "}\n");
+}
+
+// A revoked token must not stay valid for want of somebody who looks.
+TEST_F(ProcessTest, AReloadMayNameOtherFilesWhichAreWatchedToo) {
+  const std::string first = Write("first-token-0001"),
+                    second = Write("second-token-0001"),
+                    config = Write(WithToken(first));
+  Attnd attnd({"--config", config});
+  TestClient client(Field(attnd.WaitForLine("listening"), "grpc"));
+  const auto code = [&](const std::string& token) {
+    return client
+        .Attend(MakeRequest({}), kNoDeadline,
+                {{"authorization", "Bearer " + token}})
+        .code;
+  };
+  EXPECT_EQ(code("first-token-0001"), kOk);
+  Replace(config, WithToken(second));
+  ASSERT_NE(attnd.WaitForLine(kReloaded), "");
+  EXPECT_EQ(code("second-token-0001"), kOk);
+  Replace(second, "second-token-0002");
+  ASSERT_NE(attnd.WaitForLine(kReloaded), "");
+  EXPECT_EQ(code("second-token-0001"), kUnauthenticated);
+  EXPECT_EQ(code("second-token-0002"), kOk);
+  // What is refused takes nothing away, and is tried again when it can work.
+  const std::string third = second + ".third";
+  written_.push_back(third);
+  Replace(config, WithToken(third));
+  ASSERT_NE(attnd.WaitForLine("configuration refused"), "");
+  EXPECT_EQ(code("second-token-0002"), kOk);
+  Replace(second, "second-token-0003");
+  ASSERT_NE(attnd.WaitForLine(kReloaded), "");
+  EXPECT_EQ(code("second-token-0002"), kUnauthenticated);
+  EXPECT_EQ(code("second-token-0003"), kOk);
+  Replace(third, "third-token-00001");
+  ASSERT_NE(attnd.WaitForLine(kReloaded), "");
+  EXPECT_EQ(code("second-token-0003"), kUnauthenticated);
+  EXPECT_EQ(code("third-token-00001"), kOk);
+}
+
+TEST_F(ProcessTest, WhatComesDuringTheStartIsHeededAfterIt) {
+  const std::string token = Write(""), config = Write("");
+  for (const bool signalled : {false, true}) {
+    SlowFile slow(token);
+    Replace(config, WithToken(token));
+    Attnd attnd({"--config", config});
+    // By now it has read which file holds the token.
+    slow.AwaitReader();
+    if (signalled) {
+      attnd.Signal(SIGHUP);
+    } else {
+      Replace(config, WithToken(token) + "limits: {batch: 7}\n");
+    }
+    slow.Become("a-token-that-is-long-enough");
+    ASSERT_NE(attnd.WaitForLine("listening"), "");
+    EXPECT_THAT(attnd.WaitForLine(kReloaded), HasSubstr("\"generation\":2"))
+        << (signalled ? "SIGHUP" : "new content");
+  }
+}
+
+TEST_F(ProcessTest, StopSignalsDoNotWaitForAReload) {
+  for (const bool twice : {false, true}) {
+    const std::string config =
+        Write(absl::StrCat("listeners: [{address: '127.0.0.1:0'}]\n"
+                           "admin: {address: 'off'}\n"
+                           "drain: {grace_seconds: 10, delay_seconds: ",
+                           twice ? "3600" : "0.1", "}\n"));
+    Attnd attnd({"--config", config});
+    TestClient client(Field(attnd.WaitForLine("listening"), "grpc"));
+    EXPECT_EQ(client.Health(""), 1);
+    SlowFile slow(config);
+    attnd.Signal(SIGHUP);
+    slow.AwaitReader();
+    attnd.Signal(SIGTERM);
+    ASSERT_NE(attnd.WaitForLine("\"event\":\"draining\""), "");
+    if (twice) {
+      EXPECT_EQ(client.Health(""), 2) << "NOT_SERVING";
+      attnd.Signal(SIGTERM);
+    }
+    EXPECT_EQ(attnd.Wait(), twice ? 128 + SIGTERM : 0);
+    // Nothing of the log is lost with the reload.
+    EXPECT_EQ(
+        attnd.WholeLog().find("\"event\":\"stopped\"") != std::string::npos,
+        !twice);
+  }
 }
 
 TEST_F(ProcessTest, StopsAsPidOne) {

@@ -1,6 +1,9 @@
 // Configurations that change while requests run.
 #include <gmock/gmock.h>
 
+#include <atomic>
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "tests/integration/service_test.h"
 #include "tests/integration/slow_work.h"
@@ -100,6 +103,20 @@ TEST_F(ReloadTest, WhatIsWrongLeavesEverythingAsItWas) {
   ASSERT_TRUE(after.ok()) << after.message;
   EXPECT_EQ(after.reply.output().data(), before.reply.output().data());
   EXPECT_EQ(client_->Health(""), 1);
+}
+
+TEST_F(ReloadTest, ADrainRunsBesideReloads) {
+  std::atomic<bool> stop{false};
+  std::thread reloads([&] {
+    for (int i = 0; !stop; ++i) {
+      EXPECT_TRUE(Reload(i % 2 == 0 ? kSteeper : kAlibi).ok());
+    }
+  });
+  EXPECT_TRUE(
+      Eventually([&] { return Metric("attnd_config_generation") > 2; }));
+  server_->Drain();
+  stop = true;
+  reloads.join();
 }
 
 TEST_F(ReloadTest, TenantsAndQuotasChange) {

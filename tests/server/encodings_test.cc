@@ -38,6 +38,35 @@ TEST(EncodingCatalog, EqualDefinitionsHaveEqualHashes) {
   EXPECT_NE(catalog.Find("a")->hash, catalog.Find("c")->hash);
 }
 
+// Those that a reload leaves as they are need no other self-test.
+TEST(EncodingCatalog, KnowsWhichAreNotInAnother) {
+  const std::string a = "  - {name: a, time_unit: 1s, biases: [{alibi: {}}]}\n";
+  const auto names = [](const std::string& encodings, const char* before) {
+    const EncodingCatalog now(Load(encodings).effective.encodings(), 4);
+    std::vector<std::string> names;
+    const auto add = [&](const EncodingCatalog* other) {
+      for (const NamedEncoding* each : now.NotIn(other)) {
+        names.push_back(each->name);
+      }
+    };
+    if (before == nullptr) {
+      add(nullptr);
+    } else {
+      const EncodingCatalog other(Load(before).effective.encodings(), 4);
+      add(&other);
+    }
+    return names;
+  };
+  EXPECT_THAT(names(a, nullptr), ElementsAre("nope", "a"));
+  EXPECT_THAT(names(a, a.c_str()), ElementsAre());
+  EXPECT_THAT(
+      names("  - {name: b, time_unit: 1s, biases: [{alibi: {}}]}\n"
+            "  - {name: a, time_unit: 1s, biases: [{alibi: {bias_max: 4}}]}\n",
+            a.c_str()),
+      ElementsAre("a"))
+      << "another name, another definition";
+}
+
 TEST(EncoderCache, FindsWhatItCompiledAndForgetsTheOldest) {
   const Config config = Load(
       "  - {name: a, time_unit: 1s, biases: [{alibi: "

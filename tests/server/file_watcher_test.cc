@@ -55,6 +55,54 @@ TEST_F(FileWatcherTest, SeesTheSwapOfAMountedConfigMap) {
   EXPECT_TRUE(watcher.Look());
 }
 
+TEST_F(FileWatcherTest, OtherFilesMayBeWatchedFromNowOn) {
+  Write("a", "1");
+  Write("b", "1");
+  FileWatcher watcher({folder_ / "a"});
+  Write("a", "2");
+  watcher.Watch({folder_ / "a", folder_ / "b"});
+  EXPECT_TRUE(watcher.Look()) << "what changed before";
+  EXPECT_FALSE(watcher.Look());
+  Write("b", "2");
+  EXPECT_TRUE(watcher.Look());
+  watcher.Watch({folder_ / "b"});
+  Write("a", "3");
+  EXPECT_FALSE(watcher.Look());
+}
+
+TEST_F(FileWatcherTest, TellsWhenAskedAlsoBeforeItStarts) {
+  Write("a", "1");
+  FileWatcher watcher({folder_ / "a"});
+  std::promise<void> told[2];
+  int times = 0;
+  watcher.Ask();
+  watcher.Start(3600, [&] { told[times++].set_value(); });
+  for (std::promise<void>& each : told) {
+    ASSERT_EQ(each.get_future().wait_for(std::chrono::seconds(30)),
+              std::future_status::ready);
+    if (&each == told) watcher.Ask();
+  }
+}
+
+// Who asks meanwhile does not wait, and is told once more.
+TEST_F(FileWatcherTest, TellsOnceMoreWhenAskedWhileItTells) {
+  Write("a", "1");
+  FileWatcher watcher({folder_ / "a"});
+  std::promise<void> first, asked, again;
+  int times = 0;
+  watcher.Start(3600, [&] {
+    if (++times == 2) return again.set_value();
+    first.set_value();
+    asked.get_future().wait();
+  });
+  watcher.Ask();
+  first.get_future().wait();
+  watcher.Ask();
+  asked.set_value();
+  EXPECT_EQ(again.get_future().wait_for(std::chrono::seconds(30)),
+            std::future_status::ready);
+}
+
 TEST_F(FileWatcherTest, TellsOnAThreadOfItsOwn) {
   Write("a", "1");
   FileWatcher watcher({folder_ / "a"});

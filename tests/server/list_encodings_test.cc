@@ -227,5 +227,19 @@ TEST(SelfTest, ClocksThatDecayPassWithAnyNumberOfChannels) {
   EXPECT_TRUE(status.ok()) << status;
 }
 
+// One that no configuration has, since it cannot be compiled.
+TEST(SelfTest, LeavesOutWhatHasPassed) {
+  google::protobuf::RepeatedPtrField<v1::Encoding> bad;
+  v1::Encoding& encoding = *bad.Add();
+  encoding.set_name("bad");
+  encoding.set_time_unit("1s");
+  encoding.add_biases()->mutable_alibi()->add_slopes(-1);
+  const EncodingCatalog catalog(bad, 4);
+  const auto workspace = Workspace::Create();
+  ASSERT_TRUE(workspace.ok());
+  EXPECT_EQ(SelfTest(catalog, **workspace).code(), absl::StatusCode::kInternal);
+  EXPECT_TRUE(SelfTest(catalog, **workspace, &catalog).ok());
+}
+
 }  // namespace
 }  // namespace attnd::server
