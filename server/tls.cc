@@ -2,67 +2,14 @@
 
 #include <grpc/grpc.h>
 #include <grpc/grpc_security.h>
-#include <openssl/bio.h>
-#include <openssl/err.h>
-#include <openssl/pem.h>
-#include <openssl/x509.h>
 
-#include <fstream>
-#include <sstream>
 #include <utility>
 #include <vector>
-
-#include "absl/strings/str_cat.h"
 
 namespace attnd::server {
 namespace {
 
 constexpr double kLookSeconds = 1;
-
-struct Free {
-  void operator()(BIO* text) const { BIO_free(text); }
-  void operator()(X509* certificate) const { X509_free(certificate); }
-  void operator()(EVP_PKEY* key) const { EVP_PKEY_free(key); }
-};
-using Text = std::unique_ptr<BIO, Free>;
-using Certificate = std::unique_ptr<X509, Free>;
-using Key = std::unique_ptr<EVP_PKEY, Free>;
-
-Text TextOf(const std::string& pem) {
-  return Text(BIO_new_mem_buf(pem.data(), static_cast<int>(pem.size())));
-}
-
-// A file that cannot be read is as good as an empty one.
-std::string Contents(const std::string& path) {
-  std::ifstream stream(path);
-  std::stringstream text;
-  text << stream.rdbuf();
-  return text.str();
-}
-
-// A key with a passphrase is none: nobody is there to be asked.
-int NoPassphrase(char*, int, int, void*) { return -1; }
-
-// The first of at least one certificate; null unless all can be read.
-Certificate FirstOf(const std::string& pem) {
-  const Text text = TextOf(pem);
-  Certificate first;
-  ERR_clear_error();
-  while (Certificate each{
-      PEM_read_bio_X509(text.get(), nullptr, NoPassphrase, nullptr)}) {
-    if (first == nullptr) first = std::move(each);
-  }
-  const bool to_the_end =
-      ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
-  ERR_clear_error();
-  return to_the_end ? std::move(first) : nullptr;
-}
-
-absl::Status Unusable(absl::string_view field, const std::string& path,
-                      absl::string_view what) {
-  return absl::InvalidArgumentError(
-      absl::StrCat("tls.", field, ": ", path, ": ", what));
-}
 
 // What gRPC asks for, when a connection comes, by a function of C.
 class Credentials final : public grpc::ServerCredentials {
@@ -91,36 +38,6 @@ std::vector<std::string> PathsOf(const v1::Tls& tls) {
 
 }  // namespace
 
-absl::StatusOr<TlsFiles> ReadTlsFiles(const v1::Tls& tls) {
-  TlsFiles files = {.certificates = Contents(tls.certificate_file()),
-                    .key = Contents(tls.key_file()),
-                    .authorities = {}};
-  const Certificate certificate = FirstOf(files.certificates);
-  if (certificate == nullptr) {
-    return Unusable("certificate_file", tls.certificate_file(),
-                    "holds no PEM certificate, or a broken one");
-  }
-  const Key key(PEM_read_bio_PrivateKey(TextOf(files.key).get(), nullptr,
-                                        NoPassphrase, nullptr));
-  ERR_clear_error();
-  if (key == nullptr) {
-    return Unusable("key_file", tls.key_file(), "holds no PEM private key");
-  }
-  const bool match = X509_check_private_key(certificate.get(), key.get()) == 1;
-  ERR_clear_error();
-  if (!match) {
-    return Unusable("key_file", tls.key_file(),
-                    "is not the key of the certificate");
-  }
-  if (tls.client_ca_file().empty()) return files;
-  files.authorities = Contents(tls.client_ca_file());
-  if (FirstOf(files.authorities) == nullptr) {
-    return Unusable("client_ca_file", tls.client_ca_file(),
-                    "holds no PEM certificate, or a broken one");
-  }
-  return files;
-}
-
 TlsCredentials::TlsCredentials(const v1::Tls& tls)
     : tls_(tls), watcher_(PathsOf(tls)) {}
 
@@ -139,12 +56,13 @@ absl::StatusOr<std::unique_ptr<TlsCredentials>> TlsCredentials::Make(
 
 void TlsCredentials::ReadAgain(const Told& told) {
   auto files = ReadTlsFiles(tls_);
-  if (files.ok()) {
+  const absl::Status status = files.status();
+  if (status.ok()) {
     std::lock_guard lock(mutex_);
     files_ = *std::move(files);
     new_ = true;
   }
-  told(files.status());
+  told(status);
 }
 
 grpc_ssl_server_certificate_config* TlsCredentials::TakeNew() {

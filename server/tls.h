@@ -12,22 +12,11 @@
 #include "absl/status/statusor.h"
 #include "attnd/v1/config.pb.h"
 #include "server/file_watcher.h"
+#include "server/tls_files.h"
 
 struct grpc_ssl_server_certificate_config;
 
 namespace attnd::server {
-
-// What they hold, PEM.
-struct TlsFiles {
-  std::string certificates;  // the server's own first, then its chain
-  std::string key;
-  std::string authorities;  // empty if clients need no certificate
-};
-
-// INVALID_ARGUMENT unless the files hold certificates, the key that belongs to
-// the first and, if named, at least one certificate of an authority, and all
-// of them can be read to the end.
-absl::StatusOr<TlsFiles> ReadTlsFiles(const v1::Tls& tls);
 
 // Looks at the files every second and gives new ones to new connections; those
 // that exist go on. What cannot be used changes nothing: unlike

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <tuple>
@@ -10,6 +11,7 @@
 #include "tests/client/test_certificates.h"
 #include "tests/integration/service_test.h"
 #include "tests/server/requests.h"
+#include "tests/server/tls_kinds.h"
 
 namespace attnd::testing {
 namespace {
@@ -142,15 +144,26 @@ TEST_F(SecurityTest, NewCertificatesAreUsedWithoutLosingCalls) {
   EXPECT_TRUE(before.Attend(small_).ok()) << "a connection that existed";
 }
 
+const std::string& WeakAuthority() {
+  for (const TlsKind& kind : TlsKinds()) {
+    if (kind.name == "clients of a weak root") return kind.authorities;
+  }
+  std::abort();
+}
+
 TEST_F(SecurityTest, FilesThatCannotBeUsedLeaveTheOldOnesInForce) {
   Start(TlsListener(", client_ca_file: " + Path("ca.pem")));
   double refused = 0, taken = 0;
   const std::string broken = std::string(kTestServerCertificate) +
                              "-----BEGIN CERTIFICATE-----\nMII\n";
+  const std::string& weak = WeakAuthority();
+  const std::string weak_chain = kTestServerCertificate + weak;
   for (const auto& [name, good, bad] :
        {std::tuple("cert.pem", kTestServerCertificate, broken.c_str()),
         {"cert.pem", kTestServerCertificate, kTestClientCertificate},
+        {"cert.pem", kTestServerCertificate, weak_chain.c_str()},
         {"key.pem", kTestServerKey, kTestClientKey},
+        {"ca.pem", kTestAuthority, weak.c_str()},
         {"ca.pem", kTestAuthority, "garbage"}}) {
     for (const bool removed : {false, true}) {
       if (removed) {
@@ -186,6 +199,8 @@ TEST_F(SecurityTest, FilesThatCannotBeUsedAreNamedAtStart) {
     return std::string(status.message());
   };
   EXPECT_THAT(start("cert.pem", "nonsense"), HasSubstr("certificate_file"));
+  EXPECT_THAT(start("cert.pem", kTestServerCertificate + WeakAuthority()),
+              HasSubstr("ca key too small"));
   EXPECT_THAT(start("key.pem", ""), HasSubstr("key_file"));
   EXPECT_THAT(start("key.pem", kTestClientKey),
               HasSubstr("not the key of the certificate"));
