@@ -95,8 +95,8 @@ absl::StatusOr<std::unique_ptr<Admin>> Admin::Listen(
         eventfd_write(a->wake_, 1);
       });
   if (!real.ok()) {
-    return absl::UnavailableError(absl::StrCat(
-        "admin.address ", real.status().message(), " (is the port taken?)"));
+    return absl::UnavailableError(
+        absl::StrCat("admin.address ", real.status().message()));
   }
   admin->address_ = *std::move(real);
   admin->thread_ = std::thread([a = admin.get()] {

@@ -12,7 +12,6 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -43,9 +42,14 @@ int64_t FileLimit() {
       std::min<rlim_t>(files.rlim_cur, int64_t{1} << 40));
 }
 
-absl::Status Failure(const std::string& address, int error) {
+absl::Status Failure(const std::string& address, absl::string_view why) {
   return absl::UnavailableError(
-      absl::StrCat(address, ": cannot listen: ", std::strerror(error)));
+      absl::StrCat(address, ": cannot listen: ", why));
+}
+
+std::string PortFault(int error) {
+  return absl::StrCat(std::strerror(error),
+                      error == EADDRINUSE ? " (is the port taken?)" : "");
 }
 
 // Listens; a negative errno if it cannot.
@@ -55,13 +59,11 @@ int ListeningSocket(const sockaddr* address, socklen_t size) {
       ::socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (socket < 0) return -errno;
   const int yes = 1, no = 0;
-  if (family != AF_UNIX) {
-    // Not SO_REUSEPORT: two servers would share a port without a word.
-    setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
-    setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
-               sizeof(kUserTimeoutMs));
-  }
+  // Not SO_REUSEPORT: two servers would share a port without a word.
+  setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+  setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
+  setsockopt(socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &kUserTimeoutMs,
+             sizeof(kUserTimeoutMs));
   if (family == AF_INET6) {
     setsockopt(socket, IPPROTO_IPV6, IPV6_V6ONLY, &no, sizeof(no));
   }
@@ -71,27 +73,6 @@ int ListeningSocket(const sockaddr* address, socklen_t size) {
   const int error = errno;
   close(socket);
   return -error;
-}
-
-int ListenOnPath(const std::string& path) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) return -ENAMETOOLONG;
-  std::memcpy(address.sun_path, path.data(), path.size());
-  const auto* generic = reinterpret_cast<const sockaddr*>(&address);
-  // A file that an earlier process left is no listener: nobody answers.
-  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  struct stat file;
-  if (connect(probe, generic, sizeof(address)) != 0 && errno == ECONNREFUSED &&
-      lstat(path.c_str(), &file) == 0 && S_ISSOCK(file.st_mode)) {
-    unlink(path.c_str());
-  }
-  close(probe);
-  // Its file is never more open than it will be.
-  const mode_t before = umask(0177);
-  const int socket = ListeningSocket(generic, sizeof(address));
-  umask(before);
-  return socket;
 }
 
 int ListenOnPort(const std::string& host, const std::string& port) {
@@ -174,18 +155,16 @@ ConnectionAcceptor::ConnectionAcceptor(int64_t limit)
 absl::StatusOr<std::string> ConnectionAcceptor::Listen(
     const std::string& address, mode_t unix_mode, Take take) {
   if (absl::StartsWith(address, "unix:")) {
-    const std::string path = address.substr(5);
-    const int socket = ListenOnPath(path);
-    if (socket < 0) return Failure(address, -socket);
-    listeners_.push_back({socket, std::move(take), path});
-    if (chmod(path.c_str(), unix_mode) != 0) return Failure(address, errno);
+    const auto listener = UnixListener::Listen(address.substr(5), unix_mode);
+    if (!listener.ok()) return Failure(address, listener.status().message());
+    listeners_.push_back({listener->socket(), std::move(take), *listener});
     return address;
   }
   const size_t colon = address.rfind(':');
   const std::string host = address.substr(0, colon);
   const int socket = ListenOnPort(host, address.substr(colon + 1));
-  if (socket < 0) return Failure(address, -socket);
-  listeners_.push_back({socket, std::move(take), ""});
+  if (socket < 0) return Failure(address, PortFault(-socket));
+  listeners_.push_back({socket, std::move(take), std::nullopt});
   return absl::StrCat(host, ":", PortOf(socket));
 }
 
@@ -201,8 +180,11 @@ void ConnectionAcceptor::Close() {
   eventfd_write(wake_, 1);
   if (thread_.joinable()) thread_.join();
   for (const Listener& listener : listeners_) {
-    close(listener.socket);
-    if (!listener.path.empty()) unlink(listener.path.c_str());
+    if (listener.on_path) {
+      listener.on_path->Close();
+    } else {
+      close(listener.socket);
+    }
   }
   listeners_.clear();
   close(std::exchange(wake_, -1));

@@ -19,6 +19,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "server/time_source.h"
+#include "server/unix_listener.h"
 
 namespace attnd::server {
 
@@ -81,7 +82,7 @@ class ConnectionAcceptor {
   struct Listener {
     int socket;
     Take take;
-    std::string path;  // of a Unix socket's file
+    std::optional<UnixListener> on_path;  // its own, if it has a file
   };
   // A socket that was handed on, as long as its number stands for it.
   struct Connection {

@@ -115,9 +115,8 @@ absl::StatusOr<std::string> ListenOne(int listener, absl::string_view field,
                                       ConnectionAcceptor& connections) {
   auto real = connections.Listen(address, mode, std::move(take));
   if (real.ok()) return real;
-  return absl::UnavailableError(
-      absl::StrCat("listeners[", listener, "].", field, " ",
-                   real.status().message(), " (is the port taken?)"));
+  return absl::UnavailableError(absl::StrCat(
+      "listeners[", listener, "].", field, " ", real.status().message()));
 }
 
 mode_t ModeOf(const v1::Listener& listener) {

@@ -319,6 +319,35 @@ TEST_F(ProcessTest, ATakenPortIsSaid) {
   EXPECT_TRUE(first.running());
 }
 
+TEST_F(ProcessTest, ATakenPathIsSaid) {
+  const std::string path = Write("") + ".sock",
+                    config =
+                        Write(absl::StrCat("listeners: [{address: 'unix:", path,
+                                           "'}]\nadmin: {address: 'off'}\n"
+                                           "drain: {delay_seconds: 0}\n"));
+  Attnd first({"--config", config});
+  ASSERT_NE(first.WaitForLine("listening"), "");
+  // Also one that is stopped.
+  first.Signal(SIGSTOP);
+  Attnd second({"--config", config});
+  EXPECT_EQ(second.Wait(), 1);
+  EXPECT_THAT(second.WholeLog(),
+              HasSubstr(absl::StrCat("listeners[0].address unix:", path,
+                                     ": cannot listen: another server listens "
+                                     "there\"")));
+  first.Signal(SIGCONT);
+  // It took the path when the file was removed by hand.
+  std::filesystem::remove(path);
+  Attnd third({"--config", config});
+  ASSERT_NE(third.WaitForLine("listening"), "");
+  first.Signal(SIGTERM);
+  EXPECT_EQ(first.Wait(), 0);
+  EXPECT_EQ(TestClient("unix:" + path).Health(""), 1);
+  third.Signal(SIGTERM);
+  EXPECT_EQ(third.Wait(), 0);
+  EXPECT_FALSE(std::filesystem::exists(path));
+}
+
 TEST_F(ProcessTest, ChecksAConfigurationAndPrintsWhatWouldRun) {
   Attnd good({"--check-config", Write("workers: 3\n"
                                       "encodings: [{name: slow, time_unit: 1d, "
