@@ -9,14 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/match.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "google/protobuf/util/json_util.h"
 #include "proto/wire.h"
 #include "server/encodings.h"
 #include "server/hash.h"
+#include "server/listener_config.h"
 #include "server/status.h"
 #include "server/tenants.h"
 #include "server/text.h"
@@ -80,31 +79,6 @@ void CompleteLimits(const Machine& machine, v1::Limits& limits,
       count("connections", limits.connections(), 4096, 1 << 20));
 }
 
-bool IsHostPort(absl::string_view address) {
-  const size_t colon = address.rfind(':');
-  uint32_t port = 0;
-  return colon != absl::string_view::npos && colon > 0 &&
-         absl::SimpleAtoi(address.substr(colon + 1), &port) && port <= 65535;
-}
-
-bool IsFileMode(absl::string_view text) {
-  return !text.empty() && text.size() <= 4 &&
-         text.find_first_not_of("01234567") == absl::string_view::npos;
-}
-
-void CheckTls(const v1::Tls& tls, const std::string& path,
-              Violations& violations) {
-  if (tls.certificate_file().empty()) {
-    violations.Add(path + ".certificate_file", "required");
-  }
-  if (tls.key_file().empty()) violations.Add(path + ".key_file", "required");
-  if (!tls.health_address().empty() && !IsHostPort(tls.health_address())) {
-    violations.Add(path + ".health_address",
-                   absl::StrCat("\"", Clip(tls.health_address(), 80),
-                                "\", expected \"host:port\""));
-  }
-}
-
 // An allow-list of identities needs certificates to compare with.
 void CheckSecurity(const v1::ServerConfig& config, Violations& violations) {
   const v1::Security& security = config.security();
@@ -132,47 +106,14 @@ void CheckSecurity(const v1::ServerConfig& config, Violations& violations) {
   }
 }
 
-void CompleteListeners(v1::ServerConfig& config, Violations& violations) {
-  if (config.listeners().empty()) {
-    config.add_listeners()->set_address("0.0.0.0:50051");
-  }
-  for (int i = 0; i < config.listeners_size(); ++i) {
-    v1::Listener& listener = *config.mutable_listeners(i);
-    const std::string path = absl::StrCat("listeners[", i, "]");
-    const bool unix_socket = absl::StartsWith(listener.address(), "unix:");
-    if (!unix_socket && !IsHostPort(listener.address())) {
-      violations.Add(path + ".address",
-                     absl::StrCat("\"", Clip(listener.address(), 80),
-                                  "\", expected \"host:port\" or "
-                                  "\"unix:/path\""));
-    }
-    if (listener.has_tls()) CheckTls(listener.tls(), path + ".tls", violations);
-    if (!listener.unix_mode().empty() &&
-        (!unix_socket || !IsFileMode(listener.unix_mode()))) {
-      violations.Add(path + ".unix_mode",
-                     "expected octal digits (\"0660\"), and an address of the "
-                     "form \"unix:/path\"");
-    }
-    if (unix_socket && listener.unix_mode().empty()) {
-      listener.set_unix_mode("0660");
-    }
-  }
-  v1::Admin& admin = *config.mutable_admin();
-  if (admin.address().empty()) admin.set_address("0.0.0.0:9464");
-  if (admin.address() != "off" && !IsHostPort(admin.address())) {
-    violations.Add("admin.address",
-                   absl::StrCat("\"", Clip(admin.address(), 80),
-                                "\", expected \"host:port\" or \"off\""));
-  }
-}
-
 void CompleteTransport(v1::ServerConfig& config, Violations& violations) {
   v1::Transport& transport = *config.mutable_transport();
   const double age = transport.connection_age_seconds();
   if (age == 0) transport.set_connection_age_seconds(20);
-  if (!(age >= 0 && age <= 1e6)) {
+  // Clients that must connect anew more often do little else.
+  if (age != 0 && !(age >= 1 && age <= 1e6)) {
     violations.Add("transport.connection_age_seconds",
-                   absl::StrCat(age, ", expected up to 1e6"));
+                   absl::StrCat(age, ", expected 1 to 1e6"));
   }
 }
 
@@ -209,21 +150,6 @@ bool IsName(absl::string_view name) {
              "UVWXYZ0123456789_.-") == absl::string_view::npos;
 }
 
-bool HasField(const Violations& violations, absl::string_view field) {
-  return std::any_of(
-      violations.list().begin(), violations.list().end(),
-      [&](const auto& violation) { return violation.field == field; });
-}
-
-// Whether an entry of a list below `prefix` is among what is violated.
-bool HasBadEntry(const Violations& violations, absl::string_view prefix) {
-  return std::any_of(violations.list().begin(), violations.list().end(),
-                     [&](const auto& violation) {
-                       return absl::StartsWith(violation.field, prefix) &&
-                              absl::EndsWith(violation.field, "]");
-                     });
-}
-
 void CheckEncodings(const v1::ServerConfig& config, Violations& violations) {
   std::set<std::string> names = {kNopeName};
   for (int i = 0; i < config.encodings_size(); ++i) {
@@ -241,7 +167,7 @@ void CheckEncodings(const v1::ServerConfig& config, Violations& violations) {
     }
     // Where an entry of a list could not be read, a 0 stands in its place, of
     // which only the count may be judged.
-    const bool complete = !HasBadEntry(violations, prefix);
+    const bool complete = !violations.HasEntry(prefix);
     Violations own;
     const NamedEncoding read = ReadEncoding(
         encoding, prefix, own,
@@ -251,7 +177,7 @@ void CheckEncodings(const v1::ServerConfig& config, Violations& violations) {
                     "blocks");
     }
     for (const auto& violation : own.list()) {
-      if (!HasField(violations, violation.field)) violations.Append(violation);
+      if (!violations.Has(violation.field)) violations.Append(violation);
     }
   }
 }
@@ -266,25 +192,30 @@ std::string DescriptionOf(const Violations::Violation& violation,
   return absl::StrCat("left out, ", text);
 }
 
+std::string FaultLine(const std::string& file, int line,
+                      const Violations::Violation& violation,
+                      const SourceMap& sources) {
+  return absl::StrCat(file, ":", line > 0 ? absl::StrCat(line, ":") : "", " ",
+                      violation.field, violation.field.empty() ? "" : ": ",
+                      DescriptionOf(violation, sources));
+}
+
 // One line per fault, in the order of the file.
 absl::Status ToStatus(const std::string& file, const SourceMap& sources,
                       const Violations& violations) {
   if (violations.empty()) return absl::OkStatus();
-  std::vector<std::pair<int, std::string>> faults;
+  std::vector<std::pair<int, const Violations::Violation*>> faults;
   for (const auto& violation : violations.list()) {
-    const int line = sources.Line(violation.field);
-    faults.emplace_back(
-        line,
-        absl::StrCat(file, ":", line > 0 ? absl::StrCat(line, ":") : "", " ",
-                     violation.field, violation.field.empty() ? "" : ": ",
-                     DescriptionOf(violation, sources)));
+    faults.emplace_back(sources.Line(violation.field), &violation);
   }
   std::stable_sort(
       faults.begin(), faults.end(),
       [](const auto& a, const auto& b) { return a.first < b.first; });
   std::string text;
   for (size_t i = 0; i < faults.size() && i < kMaxFaults; ++i) {
-    absl::StrAppend(&text, i > 0 ? "\n" : "", faults[i].second);
+    const auto& [line, violation] = faults[i];
+    absl::StrAppend(&text, i > 0 ? "\n" : "",
+                    FaultLine(file, line, *violation, sources));
   }
   if (faults.size() > kMaxFaults) {
     absl::StrAppend(&text, "\n... and ", faults.size() - kMaxFaults, " more");

@@ -1,5 +1,6 @@
 #include "server/violations.h"
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "attnd/rpc/v1/error_details.pb.h"
 #include "server/status.h"
@@ -63,15 +64,26 @@ rpc::v1::BadRequest ToBadRequest(absl::Span<const Violations::Violation> list) {
 
 void Violations::Add(absl::string_view field, absl::string_view description,
                      int64_t count) {
-  for (Violation& known : list_) {
-    if (known.field == field) {
-      known.count += count;
-      return;
-    }
+  if (const auto known = places_.find(field); known != places_.end()) {
+    list_[known->second].count += count;
+    return;
   }
-  list_.push_back({.field = std::string(field),
-                   .description = std::string(description),
-                   .count = count});
+  Append({.field = std::string(field),
+          .description = std::string(description),
+          .count = count});
+}
+
+void Violations::Append(const Violation& violation) {
+  places_.try_emplace(violation.field, list_.size());
+  list_.push_back(violation);
+}
+
+bool Violations::HasEntry(absl::string_view prefix) const {
+  for (auto it = places_.lower_bound(prefix);
+       it != places_.end() && absl::StartsWith(it->first, prefix); ++it) {
+    if (absl::EndsWith(it->first, "]")) return true;
+  }
+  return false;
 }
 
 void Violations::AddStatus(const absl::Status& status, absl::string_view prefix,

@@ -2,7 +2,10 @@
 #ifndef ATTND_SERVER_VIOLATIONS_H_
 #define ATTND_SERVER_VIOLATIONS_H_
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,7 +18,8 @@ namespace attnd::server {
 // Violated fields in the order found.
 //
 // Reports on the same field are counted and the first description is kept, so
-// a mask of 100000 wrong entries is one violation with a count.
+// a mask of 100000 wrong entries is one violation with a count. Many fields
+// cost no more each than few.
 class Violations {
  public:
   struct Violation {
@@ -27,7 +31,7 @@ class Violations {
   void Add(absl::string_view field, absl::string_view description,
            int64_t count = 1);
   // Adds another list's violation as it is.
-  void Append(const Violation& violation) { list_.push_back(violation); }
+  void Append(const Violation& violation);
   // Adds a message of the form "path: text", as the kernels write them, with
   // `prefix` before the path; a message without a path goes to `field`. Nothing
   // for OK.
@@ -35,6 +39,10 @@ class Violations {
                  absl::string_view field);
 
   bool empty() const { return list_.empty(); }
+  bool Has(absl::string_view field) const { return places_.contains(field); }
+  // Whether an entry of a list ("blocks[0].values[7]") is among those that
+  // start with `prefix`.
+  bool HasEntry(absl::string_view prefix) const;
   absl::Span<const Violation> list() const { return list_; }
 
   // OK when empty, else INVALID_ARGUMENT with BadRequest{all fields}, as far as
@@ -43,6 +51,7 @@ class Violations {
 
  private:
   std::vector<Violation> list_;
+  std::map<std::string, size_t, std::less<>> places_;  // of fields in the list
 };
 
 }  // namespace attnd::server

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
 #include <string>
 
 #include "absl/strings/escaping.h"
@@ -193,8 +195,12 @@ TEST(Config, LimitsAreChecked) {
   EXPECT_THAT(Faults("workers: -2"), HasSubstr("workers"));
   EXPECT_THAT(Faults("drain: {grace_seconds: -1}"),
               HasSubstr("drain.grace_seconds"));
-  EXPECT_THAT(Faults("transport: {connection_age_seconds: -1}"),
-              HasSubstr("transport.connection_age_seconds"));
+  for (const char* age : {"-1", "1e-09", "0.5", "1e+07"}) {
+    EXPECT_THAT(
+        Faults(absl::StrCat("transport: {connection_age_seconds: ", age, "}")),
+        HasSubstr(absl::StrCat("transport.connection_age_seconds: ", age,
+                               ", expected 1 to 1e6")));
+  }
 }
 
 TEST(Config, AddressesAreChecked) {
@@ -203,7 +209,67 @@ TEST(Config, AddressesAreChecked) {
   EXPECT_THAT(Faults("listeners: [{address: 'h:70000'}]"),
               HasSubstr("listeners[0].address"));
   EXPECT_THAT(Faults("admin: {address: nowhere}"), HasSubstr("admin.address"));
+  for (const char* address :
+       {"127.0.0.1: 5", " 127.0.0.1:5", "127.0.0.1 :5", "127.0.0.1:5 ", "h:+5",
+        "h:-0", "h:", ":5", "h:5x", "h\\t:5", "h:65536", "h:4294967301"}) {
+    const std::string quoted = absl::StrCat("\"", address, "\"");
+    for (const auto& [before, after] :
+         {std::pair("listeners: [{address: ", "}]"),
+          {"admin: {address: ", "}"},
+          {"listeners: [{address: 'a:1', tls: {certificate_file: c, key_file: "
+           "k, health_address: ",
+           "}}]"}}) {
+      EXPECT_THAT(Faults(absl::StrCat(before, quoted, after)),
+                  AllOf(HasSubstr("address: \""),
+                        HasSubstr("\", expected \"host:port\"")))
+          << quoted;
+    }
+  }
+  EXPECT_THAT(Faults("admin: {address: 'unix:5'}"), HasSubstr("admin.address"));
+  for (const char* address :
+       {"[::1]:0", "0.0.0.0:65535", "a-name.example:050", "unix:5"}) {
+    EXPECT_TRUE(
+        Parse(absl::StrCat("listeners: [{address: '", address, "'}]")).ok())
+        << address;
+  }
   EXPECT_TRUE(Parse("admin: {address: 'off'}").ok());
+}
+
+TEST(Config, PathsOfUnixSocketsAreChecked) {
+  const auto listener = [](const std::string& address) {
+    return absl::StrCat("listeners: [{address: \"", address, "\"}]");
+  };
+  EXPECT_THAT(Faults(listener("unix:")),
+              HasSubstr("listeners[0].address: \"unix:\": no path, expected "
+                        "\"unix:/path\", a path of 1 to 107 bytes"));
+  EXPECT_THAT(Faults(listener("unix:/" + std::string(107, 'x'))),
+              HasSubstr("a path of 108 bytes, expected"));
+  EXPECT_TRUE(Parse(listener("unix:/" + std::string(106, 'x'))).ok());
+  EXPECT_THAT(Faults(listener("unix:/a\\0b")), HasSubstr("a zero byte"));
+}
+
+TEST(Config, ModesOfUnixSocketsAreChecked) {
+  const auto listener = [](const char* address, const char* mode) {
+    return absl::StrCat("listeners: [{address: '", address, "', unix_mode: '",
+                        mode, "'}]");
+  };
+  for (const char* mode :
+       {"1000", "7777", "0o660", "8", "rw", "-1", "777777777777777777777777"}) {
+    EXPECT_THAT(Faults(listener("unix:/s", mode)),
+                HasSubstr(absl::StrCat("listeners[0].unix_mode: \"", mode,
+                                       "\", expected octal digits up to "
+                                       "\"0777\"")));
+  }
+  EXPECT_THAT(Faults(listener("h:1", "0660")),
+              HasSubstr("listeners[0].unix_mode: \"0660\", expected none: "
+                        "\"h:1\" is no \"unix:/path\""));
+  for (const char* mode : {"0777", "777", "0", "00600"}) {
+    EXPECT_TRUE(Parse(listener("unix:/s", mode)).ok()) << mode;
+  }
+  EXPECT_EQ(Parse("listeners: [{address: 'unix:/s'}]")
+                ->effective.listeners(0)
+                .unix_mode(),
+            "0660");
 }
 
 TEST(Config, TlsNeedsCertificateAndKey) {
@@ -244,6 +310,25 @@ TEST(Config, ManyFaultsAreCounted) {
   for (int i = 0; i < 100; ++i) absl::StrAppend(&text, "  - {bad: 1}\n");
   const std::string faults = Faults(text);
   EXPECT_THAT(faults, HasSubstr("... and 180 more"));
+}
+
+// Linear: quadratic took 20 s and more.
+TEST(Config, VeryManyFaultsAreToldSoon) {
+  std::string keys, entries = "encodings:\n";
+  for (int i = 0; i < 100'000; ++i) absl::StrAppend(&keys, "key", i, ": 1\n");
+  for (int i = 0; i < 3'000; ++i) {
+    absl::StrAppend(&entries,
+                    "  - {blocks: [{rotation: {frequencies: [x, x, x]}}], bad",
+                    i, ": 1}\n");
+  }
+  for (const std::string& text : {keys, entries}) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::string faults = Faults(text);
+    EXPECT_LT(std::chrono::steady_clock::now() - start,
+              std::chrono::seconds(10));
+    EXPECT_EQ(std::count(faults.begin(), faults.end(), '\n'), 20);
+    EXPECT_THAT(faults, HasSubstr(" more"));
+  }
 }
 
 TEST(Config, AMissingFileSaysSo) {
