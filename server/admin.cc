@@ -16,11 +16,18 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
 
 namespace attnd::server {
 namespace {
 
 constexpr char kEndOfHead[] = "\r\n\r\n";
+
+// Lines may end in LF alone, as people type them (RFC 9112, 2.2).
+bool HasEndOfHead(absl::string_view request) {
+  return absl::StrContains(request, "\n\r\n") ||
+         absl::StrContains(request, "\n\n");
+}
 
 absl::string_view TextOf(int code) {
   switch (code) {
@@ -195,7 +202,7 @@ bool Admin::Read(Connection& connection) const {
   if (!connection.out.empty()) return true;
   std::string& in = connection.in;
   in.append(buffer, static_cast<size_t>(got));
-  if (absl::StrContains(in, kEndOfHead)) {
+  if (HasEndOfHead(in)) {
     connection.out = Answer(in);
   } else if (in.size() > kRequestBytes) {
     connection.out =
@@ -221,8 +228,8 @@ bool Admin::Write(Connection& connection) const {
 
 std::string Admin::Answer(absl::string_view request) const {
   // "GET /livez?query HTTP/1.1".
-  const std::vector<absl::string_view> parts =
-      absl::StrSplit(request.substr(0, request.find("\r\n")), ' ');
+  const std::vector<absl::string_view> parts = absl::StrSplit(
+      absl::StripSuffix(request.substr(0, request.find('\n')), "\r"), ' ');
   if (parts.size() != 3 || !absl::StartsWith(parts[2], "HTTP/1.")) {
     return ToText({.code = 400, .body = "no HTTP/1.1 request\n"}, true);
   }

@@ -19,6 +19,7 @@ namespace {
 using ::attnd::testing::Http;
 using ::attnd::testing::HttpConnect;
 using ::testing::AllOf;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -124,6 +125,25 @@ TEST(Admin, ARequestHasAnEnd) {
   EXPECT_THAT(ReadAll(nonsense.oldest()), StartsWith("HTTP/1.1 400 "));
   const Silent query(*admin, 1, "GET /nothing?a=b HTTP/1.0\r\n\r\n");
   EXPECT_THAT(ReadAll(query.oldest()), StartsWith("HTTP/1.1 404 "));
+}
+
+// As who types it by hand.
+TEST(Admin, LinesMayEndInLineFeedsAlone) {
+  const auto admin =
+      Listen({{"/livez", [] { return HttpReply{.body = "yes"}; }}});
+  for (const char* request :
+       {"GET /livez HTTP/1.1\n\n", "GET /livez HTTP/1.1\nHost: a\n\n",
+        "GET /livez HTTP/1.1\r\nHost: a\n\r\n",
+        "GET /livez HTTP/1.1\nHost: a\r\n\n"}) {
+    const Silent one(*admin, 1, request);
+    const auto start = std::chrono::steady_clock::now();
+    EXPECT_THAT(ReadAll(one.oldest()),
+                AllOf(StartsWith("HTTP/1.1 200 "), EndsWith("yes")))
+        << request;
+    EXPECT_LT(std::chrono::steady_clock::now() - start, Admin::kPatience / 2);
+  }
+  const Silent nonsense(*admin, 1, "nonsense\n\n");
+  EXPECT_THAT(ReadAll(nonsense.oldest()), StartsWith("HTTP/1.1 400 "));
 }
 
 TEST(Admin, ARequestHasOneDeadlineHoweverItDrips) {
