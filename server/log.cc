@@ -6,9 +6,12 @@
 #include <spdlog/spdlog.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
+#include <climits>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -18,6 +21,10 @@
 
 namespace attnd::server {
 namespace {
+
+static_assert(kMaxLogLineBytes <= PIPE_BUF);
+
+constexpr size_t kLeastTextBytes = 64;
 
 // Where gRPC's log function, which carries no argument of ours, finds the log.
 std::atomic<Log*> grpc_log{nullptr};
@@ -71,36 +78,66 @@ bool StderrHasRoom() {
   return poll(&room, 1, 0) != 0;
 }
 
+// One character, or a byte that is none. DEL and the control characters of
+// Latin-1 are harmless in JSON, but not on a terminal.
+void AppendEscaped(absl::string_view character, std::string& out) {
+  const char c = character[0];
+  const size_t length = Utf8Length(character);
+  const auto first = static_cast<unsigned char>(c);
+  if (c == '"' || c == '\\') {
+    out += '\\';
+    out += c;
+  } else if (c == '\n') {
+    out += "\\n";
+  } else if (length == 1 && (first < 0x20 || first == 0x7F)) {
+    absl::StrAppendFormat(&out, "\\u%04x", first);
+  } else if (length == 2 && first == 0xC2 &&
+             static_cast<unsigned char>(character[1]) < 0xA0) {
+    absl::StrAppendFormat(&out, "\\u%04x",
+                          static_cast<unsigned char>(character[1]));
+  } else if (length == 0) {
+    out += '?';
+  } else {
+    absl::StrAppend(&out, character);
+  }
+}
+
 }  // namespace
 
 std::string JsonString(absl::string_view text) {
-  std::string out = "\"";
-  for (size_t i = 0; i < text.size();) {
-    const char c = text[i];
-    const size_t length = Utf8Length(text.substr(i));
-    if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (length == 1 && static_cast<unsigned char>(c) < 0x20) {
-      absl::StrAppendFormat(&out, "\\u%04x", c);
-    } else if (length == 0) {
-      out += '?';
-    } else {
-      absl::StrAppend(&out, text.substr(i, length));
-    }
-    i += std::max<size_t>(1, length);
-  }
-  out += '"';
-  return out;
+  return JsonString(text, static_cast<int64_t>(text.size()),
+                    std::numeric_limits<size_t>::max());
 }
 
-LogValue::LogValue(absl::string_view text) : json_(JsonString(text)) {}
-LogValue::LogValue(bool value) : json_(value ? "true" : "false") {}
-LogValue::LogValue(int64_t value) : json_(absl::StrCat(value)) {}
+std::string JsonString(absl::string_view start, int64_t whole_bytes,
+                       size_t most) {
+  constexpr size_t kMarkBytes = 32;  // at most
+  bool is_whole = static_cast<int64_t>(start.size()) == whole_bytes;
+  std::string out = "\"";
+  size_t cut = out.size();  // where the mark fits
+  while (!start.empty() && out.size() < most) {
+    const size_t length = std::max<size_t>(1, Utf8Length(start));
+    AppendEscaped(start.substr(0, length), out);
+    start.remove_prefix(length);
+    if (out.size() <= most - kMarkBytes) cut = out.size();
+  }
+  is_whole = is_whole && start.empty() && out.size() < most;
+  if (is_whole) return out + '"';
+  out.resize(cut);
+  return absl::StrCat(out, "…(", whole_bytes, " bytes)\"");
+}
+
+LogValue::LogValue(absl::string_view text)
+    : value_(text.substr(0, kMaxLogLineBytes)),
+      text_bytes_(static_cast<int64_t>(text.size())) {}
+LogValue::LogValue(bool value) : value_(value ? "true" : "false") {}
+LogValue::LogValue(int64_t value) : value_(absl::StrCat(value)) {}
 LogValue::LogValue(double value)
-    : json_(std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null") {}
+    : value_(std::isfinite(value) ? absl::StrFormat("%.6g", value) : "null") {}
+
+std::string LogValue::Json(size_t most) const {
+  return text_bytes_ < 0 ? value_ : JsonString(value_, text_bytes_, most);
+}
 
 Log::Log(const v1::Log& config)
     : json_(config.format() != v1::Log::FORMAT_TEXT),
@@ -125,8 +162,21 @@ void Log::CaptureGrpc() {
   gpr_set_log_function(ForwardGrpcLine);
 }
 
+// The texts share what a line takes: each gets half as much until all fit, so
+// those that are short stay whole.
 std::string Log::Line(v1::Log::Level level, absl::string_view event,
                       LogFields fields) const {
+  for (size_t most = kMaxLogLineBytes; most >= kLeastTextBytes; most /= 2) {
+    std::string line = Line(level, event, fields, most);
+    if (line.size() < kMaxLogLineBytes) return line;
+  }
+  return Line(level, Clip(event, kLeastTextBytes),
+              {{"fields_left_out", static_cast<int64_t>(fields.size())}},
+              kLeastTextBytes);
+}
+
+std::string Log::Line(v1::Log::Level level, absl::string_view event,
+                      LogFields fields, size_t most) const {
   const std::string now = absl::FormatTime("%Y-%m-%dT%H:%M:%E3SZ", absl::Now(),
                                            absl::UTCTimeZone());
   std::string line;
@@ -134,13 +184,13 @@ std::string Log::Line(v1::Log::Level level, absl::string_view event,
     line = absl::StrCat("{\"ts\":\"", now, "\",\"level\":\"", LevelText(level),
                         "\",\"event\":", JsonString(event));
     for (const auto& [key, value] : fields) {
-      absl::StrAppend(&line, ",", JsonString(key), ":", value.json());
+      absl::StrAppend(&line, ",", JsonString(key), ":", value.Json(most));
     }
     line += '}';
   } else {
     line = absl::StrCat(now, " ", LevelText(level), " ", event);
     for (const auto& [key, value] : fields) {
-      absl::StrAppend(&line, " ", key, "=", value.json());
+      absl::StrAppend(&line, " ", key, "=", value.Json(most));
     }
   }
   return line;

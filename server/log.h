@@ -3,6 +3,7 @@
 #ifndef ATTND_SERVER_LOG_H_
 #define ATTND_SERVER_LOG_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
@@ -21,7 +22,11 @@ class logger;
 
 namespace attnd::server {
 
-// The value of a field, already as JSON.
+// The longest line, its end included: what a pipe with room takes at once
+// (PIPE_BUF), so that no text from outside makes a write that waits.
+inline constexpr size_t kMaxLogLineBytes = 4096;
+
+// The value of a field. Of a text its start is kept, as much as a line takes.
 class LogValue {
  public:
   LogValue(absl::string_view text);  // NOLINT(google-explicit-constructor)
@@ -34,15 +39,18 @@ class LogValue {
       : LogValue(static_cast<int64_t>(value)) {}
   LogValue(int64_t value);  // NOLINT(google-explicit-constructor)
   LogValue(double value);   // NOLINT(google-explicit-constructor)
-  const std::string& json() const { return json_; }
+  // As JSON; a text in at most `most` bytes, as JsonString says.
+  std::string Json(size_t most = kMaxLogLineBytes) const;
 
  private:
-  std::string json_;
+  std::string value_;
+  int64_t text_bytes_ = -1;  // of the whole text; -1 of what is JSON already
 };
 
 using LogFields = std::initializer_list<std::pair<absl::string_view, LogValue>>;
 
-// Thread-safe. A line that cannot be written is lost; nothing else happens.
+// Thread-safe. A line that cannot be written is lost; nothing else happens. Of
+// one that would be longer than kMaxLogLineBytes the longest texts are cut.
 class Log {
  public:
   explicit Log(const v1::Log& config);
@@ -64,6 +72,8 @@ class Log {
  private:
   std::string Line(v1::Log::Level level, absl::string_view event,
                    LogFields fields) const;
+  std::string Line(v1::Log::Level level, absl::string_view event,
+                   LogFields fields, size_t most) const;
   void Write(v1::Log::Level level, absl::string_view event, LogFields fields);
 
   const bool json_;
@@ -80,8 +90,12 @@ class Log {
 };
 
 // `text` as a JSON string, quotes included; bytes that are not UTF-8 become
-// '?'.
+// '?', control characters are escaped.
 std::string JsonString(absl::string_view text);
+// The same in at most `most` bytes, 64 or more, of the start of a text that has
+// `whole_bytes`: where it is cut stands "…(1048576 bytes)".
+std::string JsonString(absl::string_view start, int64_t whole_bytes,
+                       size_t most);
 
 }  // namespace attnd::server
 

@@ -135,6 +135,27 @@ TEST_F(ProcessTest, ALogThatIsNotReadStopsNobody) {
   EXPECT_EQ(attnd.Wait(), 0);
 }
 
+// Whatever length the texts of callers have.
+TEST_F(ProcessTest, LongIdsInALogThatIsNotReadStopNobody) {
+  Attnd attnd(
+      {"--config",
+       Write(absl::StrCat(kSmall, "log: {access_lines_per_second: 1e6}\n"))});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  TestClient client(Field(line, "grpc"));
+  v1::AttendRequest request = MakeRequest({});
+  request.set_request_id(std::string(1 << 20, 'a'));
+  // More than a pipe holds, were it one line.
+  for (int i = 0; i < 50; ++i) {
+    EXPECT_EQ(client.Attend(request, 30).code, kInvalidArgument);
+  }
+  EXPECT_TRUE(client.Attend(MakeRequest({}), 30).ok());
+  EXPECT_THAT(attnd.WaitForLine("\"event\":\"request\""),
+              HasSubstr("aaaa…(1048576 bytes)"));
+  attnd.Signal(SIGTERM);
+  EXPECT_NE(attnd.WaitForLine("stopped"), "");
+  EXPECT_EQ(attnd.Wait(), 0);
+}
+
 TEST_F(ProcessTest, ASecondSignalEndsItAtOnce) {
   Attnd attnd({"--config", Write("listeners: [{address: '127.0.0.1:0'}]\n"
                                  "admin: {address: 'off'}\n"
