@@ -40,24 +40,28 @@ void AttendCall::OnReadDone(bool ok) {
   const auto bytes = static_cast<int64_t>(message_.Length());
   if (!context_.receiving.Leave(*this, bytes)) return;
   if (ok) return Begin();
-  if (grpc_call_failed_before_recv_message(rpc_.c_call()) != 0) {
-    return Refuse(absl::CancelledError("cancelled"));
+  const absl::Status left = record_.WhyLeft();
+  if (absl::IsDeadlineExceeded(left) ||
+      grpc_call_failed_before_recv_message(rpc_.c_call()) != 0) {
+    return Refuse(left);
   }
-  // The call ended without a message, or gRPC threw away one that was too large
-  // and has ended the call: then nothing can be sent any more.
+  // The call ended without a message, or gRPC threw away one that it does not
+  // take and has ended the call: then nothing can be sent any more.
   StartSendInitialMetadata();
 }
 
 void AttendCall::OnSendInitialMetadataDone(bool ok) {
   if (ok) {
-    return Refuse(server::Refuse(Reason::kInvalid, "the call has no message"));
+    return Refuse(server::Refuse(Reason::kInvalid,
+                                 "the call has no message, or not all of it"));
   }
   // For the log and the metrics; gRPC has told the caller.
   const int64_t most = context_.settings.Get()->limits().message_bytes();
-  Refuse(server::Refuse(
-      Reason::kTooLarge,
-      absl::StrCat("the call's message has more than limits.message_bytes = ",
-                   most, " bytes")));
+  Refuse(
+      server::Refuse(Reason::kTooLarge,
+                     absl::StrCat("gRPC refused the call's message: more than "
+                                  "limits.message_bytes = ",
+                                  most, " bytes, compressed, or cut short")));
 }
 
 void AttendCall::Begin() {
@@ -69,7 +73,7 @@ void AttendCall::Begin() {
                   static_cast<AttendWork::Owner&>(*this));
     cancelled = cancelled_;
   }
-  if (cancelled) context_.executor.Cancel(work_->jobs());
+  if (cancelled) context_.executor.Cancel(work_->jobs(), record_.WhyLeft());
   const absl::Status parsed = Guarded([&] {
     if (ParseMessage(message_, work_->request())) return absl::OkStatus();
     return server::Refuse(
@@ -83,7 +87,7 @@ void AttendCall::Begin() {
 void AttendCall::OnCancel() {
   std::lock_guard lock(mutex_);
   cancelled_ = true;
-  if (work_) context_.executor.Cancel(work_->jobs());
+  if (work_) context_.executor.Cancel(work_->jobs(), record_.WhyLeft());
 }
 
 void AttendCall::Ended(Outcome outcome) {

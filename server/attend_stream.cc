@@ -1,5 +1,7 @@
 #include "server/attend_stream.h"
 
+#include <grpc/grpc.h>
+
 #include <chrono>
 #include <string>
 #include <utility>
@@ -53,7 +55,7 @@ AttendStream::AttendStream(const ServiceContext& context,
   if (record_.access().ok()) {
     flow_->Begin();
   } else {
-    Finish(record_.EndStream(record_.access()));
+    Finish(record_.access());
   }
 }
 
@@ -71,7 +73,10 @@ void AttendStream::Read() {
 void AttendStream::OnReadDone(bool ok) {
   const auto bytes = static_cast<int64_t>(message_.Length());
   context_.receiving.Leave(*reading_, bytes);
-  if (!ok) return flow_->ReadEnded();
+  if (!ok) {
+    if (grpc_call_failed_before_recv_message(rpc_.c_call()) != 0) OnCancel();
+    return flow_->ReadEnded();
+  }
   auto request = std::make_shared<Request>(*this);
   const absl::Status parsed = Guarded([&] {
     // In the same arena, or the swap would copy.
@@ -101,7 +106,9 @@ void AttendStream::Begin(std::shared_ptr<Request> request,
     std::lock_guard lock(mutex_);
     cancelled = cancelled_;
   }
-  if (cancelled) context_.executor.Cancel(request->work().jobs());
+  if (cancelled) {
+    context_.executor.Cancel(request->work().jobs(), record_.WhyLeft());
+  }
   if (!parsed.ok()) return request->work().Refuse(parsed);
   Violations violations;
   if (request->id().empty()) {
@@ -153,11 +160,38 @@ void AttendStream::OnWriteDone(bool ok) {
 void AttendStream::End(StreamEnd end) {
   absl::Status status;
   if (end == StreamEnd::kCancelled) {
-    status = absl::CancelledError("the stream was cancelled");
+    status = record_.WhyLeft();
   } else if (end == StreamEnd::kDraining) {
     status = RefuseDraining();
   }
-  Finish(record_.EndStream(status));
+  Finish(status);
+}
+
+void AttendStream::Finish(const absl::Status& status) {
+  end_ = status;
+  ServerBidiReactor::Finish(record_.EndStream(status));
+}
+
+// Only now it is known whether the caller was told so: what ended the call, a
+// message that gRPC does not take for one, may look as if there were no more.
+void AttendStream::OnDone() {
+  bool cancelled;
+  {
+    std::lock_guard lock(mutex_);
+    cancelled = cancelled_;
+  }
+  if (end_.ok() && cancelled) {
+    end_ = record_.WhyLeft();
+    if (absl::IsCancelled(end_)) {
+      end_ = absl::CancelledError(
+          absl::StrCat("the caller left, or gRPC refused a message: more than "
+                       "limits.message_bytes = ",
+                       context_.settings.Get()->limits().message_bytes(),
+                       " bytes, compressed, or cut short"));
+    }
+  }
+  record_.StreamEnded(end_);
+  delete this;
 }
 
 void AttendStream::OnCancel() {
@@ -171,7 +205,7 @@ void AttendStream::OnCancel() {
       for (Job* job : request->work().jobs()) jobs.push_back(job);
     }
   }
-  context_.executor.Cancel(jobs);
+  context_.executor.Cancel(jobs, record_.WhyLeft());
   flow_->Cancelled();
 }
 

@@ -48,8 +48,9 @@ class AttendStream final
   void OnReadDone(bool ok) override;
   void OnWriteDone(bool ok) override;
   void OnCancel() override;
-  void OnDone() override { delete this; }
+  void OnDone() override;
 
+  void Finish(const absl::Status& status);
   void Begin(std::shared_ptr<Request> request, const absl::Status& parsed,
              int64_t bytes);
   void Ended(Request& request, Outcome outcome);
@@ -61,6 +62,7 @@ class AttendStream final
   const std::shared_ptr<Reading> reading_;
   grpc::ByteBuffer message_, reply_;
   std::optional<SendLimit> send_limit_;  // of the write under way
+  absl::Status end_;                     // as it was finished
 
   std::mutex mutex_;  // guards the two below
   std::map<Request*, std::shared_ptr<Request>> open_;

@@ -109,7 +109,8 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
       method_(method),
       rpc_(rpc),
       peer_(rpc.peer()),
-      arrival_(std::chrono::steady_clock::now()),
+      begun_(std::chrono::steady_clock::now()),
+      arrival_(begun_),
       rpc_deadline_(DeadlineOf(rpc, arrival_)),
       is_retry_(IsRetry(rpc)),
       caller_(CallerOf(rpc, *context.settings.Get())),
@@ -118,6 +119,17 @@ CallRecord::CallRecord(const ServiceContext& context, Method method,
   context_.calls.Enter();
   context_.metrics.CallStarted(method);
   if (!BeginsWithoutMessage(method)) context_.metrics.MessageReceived(method);
+}
+
+// A client whose deadline comes resets the call, and does so before the server
+// sees the deadline come: on the wire it is rounded, up by a hundredth at most.
+absl::Status CallRecord::WhyLeft() const {
+  constexpr std::chrono::milliseconds kJitter(5);
+  const Instant due = rpc_deadline_ - (rpc_deadline_ - begun_) / 100 - kJitter;
+  if (std::chrono::steady_clock::now() < due) {
+    return absl::CancelledError("the call was cancelled");
+  }
+  return absl::DeadlineExceededError("the call's deadline came");
 }
 
 Arrival CallRecord::MessageArrived() {
@@ -138,7 +150,7 @@ Arrival CallRecord::MessageArrived() {
           .tenant = tenant};
 }
 
-grpc::Status CallRecord::Finish(const absl::Status& status, double seconds,
+grpc::Status CallRecord::Finish(const absl::Status& status,
                                 double compute_seconds) {
   rpc_.AddTrailingMetadata(
       kLoadReportKey,
@@ -148,7 +160,6 @@ grpc::Status CallRecord::Finish(const absl::Status& status, double seconds,
     rpc_.AddTrailingMetadata(kTraceParentKey, traceparent_);
   }
   const RpcError error = status.ok() ? RpcError{} : ToRpcError(status);
-  context_.metrics.CallHandled(method_, error.code, seconds);
   if (error.retry_delay) {
     rpc_.AddTrailingMetadata("grpc-retry-pushback-ms",
                              absl::StrCat(error.retry_delay->count()));
@@ -165,7 +176,8 @@ grpc::Status CallRecord::End(const Outcome& outcome,
   if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
   if (status.ok()) context_.metrics.MessageSent(method_);
   SendTimings(outcome);
-  grpc::Status end = Finish(status, seconds, outcome.compute_seconds);
+  grpc::Status end = Finish(status, outcome.compute_seconds);
+  context_.metrics.CallHandled(method_, end.error_code(), seconds);
   WriteLine(outcome, request_id, seconds, end.error_code(),
             end.error_message());
   return end;
@@ -181,8 +193,16 @@ void CallRecord::SendTimings(const Outcome& outcome) {
 }
 
 grpc::Status CallRecord::EndStream(const absl::Status& status) {
-  return Finish(status, Seconds(std::chrono::steady_clock::now() - arrival_),
-                0);
+  return Finish(status, 0);
+}
+
+void CallRecord::StreamEnded(const absl::Status& status) {
+  const double seconds = Seconds(std::chrono::steady_clock::now() - begun_);
+  const RpcError error = status.ok() ? RpcError{} : ToRpcError(status);
+  context_.metrics.CallHandled(method_, error.code, seconds);
+  if (const auto reason = ReasonOf(status)) context_.metrics.Rejected(*reason);
+  if (status.ok()) return;
+  WriteLine({.status = status}, "", seconds, error.code, error.message);
 }
 
 void CallRecord::MessageEnded(const Outcome& outcome,

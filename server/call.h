@@ -37,6 +37,9 @@ class CallRecord {
   Instant arrival() const { return arrival_; }
   // As gRPC names the other end; it forgets it when it ends a call itself.
   const std::string& peer() const { return peer_; }
+  // Of a call that ended without the server: DEADLINE_EXCEEDED if its deadline
+  // has come, else CANCELLED. gRPC does not tell.
+  absl::Status WhyLeft() const;
   // Of a request that arrives now, counted; it has the whole of
   // limits.deadline_seconds before it if the call has no deadline. A call of
   // one request lasts from now on.
@@ -47,8 +50,10 @@ class CallRecord {
   // context, and the pushback where a retry is wanted), and writes the access
   // line.
   grpc::Status End(const Outcome& outcome, absl::string_view request_id);
-  // The same for a call of many requests.
+  // The same for a call of many requests, but for what is counted and logged.
   grpc::Status EndStream(const absl::Status& status);
+  // It is over, with that status: counts it, and writes a line unless it is OK.
+  void StreamEnded(const absl::Status& status);
   // The end of one of them.
   void MessageEnded(const Outcome& outcome, absl::string_view request_id,
                     Instant arrival);
@@ -56,14 +61,15 @@ class CallRecord {
  private:
   void WriteLine(const Outcome& outcome, absl::string_view request_id,
                  double seconds, int code, absl::string_view message);
-  grpc::Status Finish(const absl::Status& status, double seconds,
-                      double compute_seconds);
+  // Sets the trailers.
+  grpc::Status Finish(const absl::Status& status, double compute_seconds);
   void SendTimings(const Outcome& outcome);
 
   const ServiceContext& context_;
   const Method method_;
   grpc::CallbackServerContext& rpc_;
   const std::string peer_;
+  const Instant begun_;
   Instant arrival_;
   const Instant rpc_deadline_;
   const bool is_retry_;

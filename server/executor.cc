@@ -102,12 +102,10 @@ void Executor::RunHere(Lock& lock) {
   if (stopping_) idle_.notify_all();
 }
 
-void Executor::Cancel(absl::Span<Job* const> jobs) {
+void Executor::Cancel(absl::Span<Job* const> jobs, const absl::Status& why) {
   Lock lock(mutex_);
   Jobs over;
-  for (Job* job : jobs) {
-    Abort(*job, absl::CancelledError("cancelled by the caller"), over);
-  }
+  for (Job* job : jobs) Abort(*job, why, over);
   Finish(lock, over);
 }
 

@@ -107,13 +107,17 @@ class Executor {
   void Submit(Job& job, int64_t units, Instant deadline,
               const Place& place = {}, RunOn run_on = RunOn::kWorkers);
 
-  // Ends the jobs with CANCELLED, each as soon as no unit of it runs; Done may
-  // be called from within. Before Submit: it will end at once. After Done: no
+  // Ends the jobs with `why`, each as soon as no unit of it runs; Done may be
+  // called from within. Before Submit: it will end at once. After Done: no
   // effect, provided that the job still exists; each must until its own Done.
   // Jobs that end together are given together: the worker that one of them
   // leaves then takes none of the others.
-  void Cancel(absl::Span<Job* const> jobs);
-  void Cancel(Job& job) { Cancel({&job}); }
+  void Cancel(absl::Span<Job* const> jobs,
+              const absl::Status& why = absl::CancelledError("cancelled"));
+  void Cancel(Job& job,
+              const absl::Status& why = absl::CancelledError("cancelled")) {
+    Cancel({&job}, why);
+  }
 
   // Waits until every submitted job is done; false when `until` came first.
   bool WaitIdle(Instant until);

@@ -48,7 +48,9 @@ class WorkerCall : public grpc::ServerUnaryReactor, private Job {
   void Done(const JobResult& result) override { End(RefusalOf(result)); }
 
   // Reactor.
-  void OnCancel() override { context_.executor.Cancel(*this); }
+  void OnCancel() override {
+    context_.executor.Cancel(*this, record_.WhyLeft());
+  }
   void OnDone() override { delete this; }
 
   Admission::Ticket ticket_;

@@ -153,6 +153,48 @@ TEST_F(ConnectionsTest, HalfAMessageHarmsNobody) {
   EXPECT_EQ(Metric("attnd_inflight_requests"), 0);
 }
 
+// Not cancelled by anybody, nor too large.
+TEST_F(ConnectionsTest, HalfAMessageEndsWithTheDeadlineOfItsCall) {
+  Start();
+  for (const auto& [method, type] :
+       {std::pair("Attend", "unary"), {"AttendStream", "bidi_stream"}}) {
+    RawConnection waiter(server_->addresses()[0]),
+        silent(server_->addresses()[0]);
+    const std::map<std::string, std::string> soon = {{"grpc-timeout", "300m"}};
+    const int half = waiter.Begin(method, 60000, soon);
+    EXPECT_EQ(waiter.Send(half, std::string(30000, 'x')), 30000);
+    silent.Begin(method, 60000, soon);
+    PumpUntilEnded(waiter, 1);
+    PumpUntilEnded(silent, 1);
+    const auto ended = [&, name = method, of = type](const char* code) {
+      return absl::StrCat("grpc_server_handled_total{grpc_code=\"", code,
+                          "\",grpc_method=\"", name,
+                          "\",grpc_service=\"attnd.v1.AttentionScoring\","
+                          "grpc_type=\"",
+                          of, "\"}");
+    };
+    EXPECT_TRUE(EventuallyMetric(ended("DeadlineExceeded"), 2)) << method;
+    EXPECT_EQ(Metric(ended("Canceled")), 0) << method;
+    EXPECT_EQ(Metric(ended("OK")), 0) << method;
+  }
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"too_large\"}"), 0);
+}
+
+// An AttendStream whose message gRPC does not take is not one that ended well.
+TEST_F(ConnectionsTest, AStreamThatGrpcEndsIsNotOk) {
+  Start("limits: {message_bytes: 100000}\n");
+  RawConnection sender(server_->addresses()[0]);
+  SendPart(sender, 200000, 200000, "AttendStream");
+  PumpUntilEnded(sender, 1);
+  const auto ended = [](const char* code) {
+    return absl::StrCat("grpc_server_handled_total{grpc_code=\"", code,
+                        "\",grpc_method=\"AttendStream\",grpc_service=\"attnd."
+                        "v1.AttentionScoring\",grpc_type=\"bidi_stream\"}");
+  };
+  EXPECT_TRUE(EventuallyMetric(ended("Canceled"), 1));
+  EXPECT_EQ(Metric(ended("OK")), 0);
+}
+
 TEST_F(ConnectionsTest, HalfAMessageEndsWithTheLongestDeadline) {
   Start("limits: {deadline_seconds: 1}\n");
   RawConnection waiter(server_->addresses()[0]),

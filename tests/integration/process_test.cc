@@ -135,6 +135,24 @@ TEST_F(ProcessTest, ALogThatIsNotReadStopsNobody) {
   EXPECT_EQ(attnd.Wait(), 0);
 }
 
+// Of other streams there is a line for each message.
+TEST_F(ProcessTest, AStreamThatIsRefusedHasALine) {
+  const std::string token = Write("0123456789abcdef\n");
+  Attnd attnd({"--config",
+               Write(absl::StrCat(
+                   kSmall, "security: {bearer_token_file: ", token, "}\n"))});
+  const std::string line = attnd.WaitForLine("\"event\":\"listening\"");
+  TestClient client(Field(line, "grpc"));
+  auto stream = client.AttendStream();
+  v1::AttendStreamResponse response;
+  EXPECT_FALSE(stream->Receive(response));
+  EXPECT_EQ(stream->Finish().code, kUnauthenticated);
+  EXPECT_THAT(
+      attnd.WaitForLine("\"event\":\"request\""),
+      AllOf(HasSubstr("\"method\":\"AttendStream\""), HasSubstr("\"code\":16"),
+            HasSubstr("security.bearer_token_file")));
+}
+
 // Whatever length the texts of callers have.
 TEST_F(ProcessTest, LongIdsInALogThatIsNotReadStopNobody) {
   Attnd attnd(

@@ -89,7 +89,8 @@ void RawConnection::Frame(int type, int flags, int stream,
   out_.append(payload);
 }
 
-int RawConnection::Begin(const std::string& method, int64_t message_bytes) {
+int RawConnection::Begin(const std::string& method, int64_t message_bytes,
+                         const std::map<std::string, std::string>& more) {
   const int stream = next_stream_;
   next_stream_ += 2;
   windows_[stream] = initial_window_;
@@ -103,6 +104,7 @@ int RawConnection::Begin(const std::string& method, int64_t message_bytes) {
         {"te", "trailers"}}) {
     headers.append(Header(name, value));
   }
+  for (const auto& [name, value] : more) headers.append(Header(name, value));
   Frame(kHeaders, kEndHeaders, stream, headers);
   // Not compressed; its length.
   Send(stream, BigEndian(message_bytes, 5));

@@ -21,8 +21,10 @@ class RawConnection {
   RawConnection(const RawConnection&) = delete;
   RawConnection& operator=(const RawConnection&) = delete;
 
-  // Begins a call and states the length of its message; its stream.
-  int Begin(const std::string& method, int64_t message_bytes);
+  // Begins a call, with further headers, and states the length of its message;
+  // its stream.
+  int Begin(const std::string& method, int64_t message_bytes,
+            const std::map<std::string, std::string>& more = {});
   int BeginAttend(int64_t message_bytes) {
     return Begin("Attend", message_bytes);
   }

@@ -94,6 +94,8 @@ TEST_F(SecurityTest, MethodsAreForListedIdentities) {
   v1::AttendStreamResponse response;
   EXPECT_FALSE(stream->Receive(response));
   EXPECT_EQ(stream->Finish().code, kPermissionDenied);
+  EXPECT_TRUE(
+      EventuallyMetric("attnd_rejected_total{reason=\"forbidden\"}", 3));
 }
 
 TEST_F(SecurityTest, ACertificateNamesItsTenant) {
@@ -244,6 +246,12 @@ TEST_F(SecurityTest, TheTraceContextComesBack) {
   EXPECT_THAT(result.trailers["server-timing"], HasSubstr("compute;dur="));
   result = client_->Attend(small_, kNoDeadline, {{"traceparent", "nonsense"}});
   EXPECT_TRUE(result.ok());
+  auto stream = client_->AttendStream();
+  v1::AttendStreamResponse response;
+  EXPECT_FALSE(stream->Receive(response));
+  EXPECT_EQ(stream->Finish().Reason(), "UNAUTHENTICATED");
+  EXPECT_TRUE(
+      EventuallyMetric("attnd_rejected_total{reason=\"unauthenticated\"}", 6));
   EXPECT_EQ(result.trailers.count("traceparent"), 0u);
 }
 
