@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
 
 namespace attnd::server {
 namespace {
@@ -53,12 +54,10 @@ double PredictCompiling(const v1::AttendRequest& request,
 double PredictListing(const v1::ListEncodingsRequest& request,
                       const EncodingCatalog& encodings) {
   double seconds = kSecondsPerEncoder;
+  const std::set<absl::string_view> names(request.names().begin(),
+                                          request.names().end());
   for (const NamedEncoding& encoding : encodings.encodings()) {
-    const auto& names = request.names();
-    if (!names.empty() &&
-        std::find(names.begin(), names.end(), encoding.name) == names.end()) {
-      continue;
-    }
+    if (!names.empty() && names.count(encoding.name) == 0) continue;
     seconds += OneEncoder(encoding.definition);
   }
   return seconds;

@@ -15,6 +15,9 @@ ListCall::ListCall(const ServiceContext& context,
 
 void ListCall::Begin() {
   if (!access().ok()) return End(access());
+  const absl::Status checked =
+      CheckListing(request_, arrival_.settings->limits());
+  if (!checked.ok()) return End(checked);
   const absl::Status submitted = Submit(
       PredictListing(request_, arrival_.settings->encodings), /*priority=*/0);
   if (!submitted.ok()) End(submitted);

@@ -1,5 +1,6 @@
 #include "server/list_encodings.h"
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -8,11 +9,15 @@
 #include "server/violations.h"
 
 namespace attnd::server {
-namespace {
 
-absl::Status CheckListSizes(const v1::ListEncodingsRequest& request,
-                            const v1::Limits& limits) {
+absl::Status CheckListing(const v1::ListEncodingsRequest& request,
+                          const v1::Limits& limits) {
   Violations violations;
+  if (request.names_size() > kMaxListNames) {
+    violations.Add("names",
+                   absl::StrCat(request.names_size(),
+                                " entries, expected at most ", kMaxListNames));
+  }
   const auto check = [&](absl::string_view field, int64_t value, int64_t most) {
     if (value < 0 || value > most) {
       violations.Add(field, absl::StrCat(value, ", expected 0 to ", most));
@@ -29,6 +34,8 @@ absl::Status CheckListSizes(const v1::ListEncodingsRequest& request,
   }
   return violations.ToStatus();
 }
+
+namespace {
 
 // The sizes asked for; what is not, from the encoding.
 EncoderSizes ListSizes(const v1::ListEncodingsRequest& request,
@@ -53,15 +60,19 @@ absl::Status ListEncodings(const EncodingCatalog& catalog,
                            const v1::ListEncodingsRequest& request,
                            v1::ListEncodingsResponse& reply,
                            const std::atomic<bool>* stop) {
-  const absl::Status checked = CheckListSizes(request, limits);
+  const absl::Status checked = CheckListing(request, limits);
   if (!checked.ok()) return checked;
   std::vector<const NamedEncoding*> wanted;
+  std::set<absl::string_view> seen;
   for (const std::string& name : request.names()) {
+    if (!seen.insert(name).second) continue;
     wanted.push_back(catalog.Find(name));
     if (wanted.back() == nullptr) {
       return RefuseEncoding(name, catalog.names());
     }
   }
+  const auto most = static_cast<size_t>(limits.message_bytes());
+  size_t bytes = reply.ByteSizeLong();
   if (wanted.empty()) {
     for (const NamedEncoding& encoding : catalog.encodings()) {
       wanted.push_back(&encoding);
@@ -80,6 +91,14 @@ absl::Status ListEncodings(const EncodingCatalog& catalog,
     }
     // One that does not fit must not hide the others.
     if (!resolved.ok()) resolved = Misfit(*encoding, resolved.status());
+    // With its tag and length.
+    bytes += resolved->ByteSizeLong() + 10;
+    if (bytes > most) {
+      reply.clear_encodings();
+      return RefuseSize(absl::StrCat("the list up to \"", encoding->name, "\""),
+                        static_cast<double>(bytes), "limits.message_bytes",
+                        static_cast<double>(most), "bytes");
+    }
     *reply.add_encodings() = *std::move(resolved);
   }
   return absl::OkStatus();

@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "server/config.h"
 #include "server/self_test.h"
+#include "server/status.h"
 
 namespace attnd::server {
 namespace {
@@ -25,6 +26,7 @@ v1::Limits Limits() {
   limits.set_dim(1024);
   limits.set_heads(1024);
   limits.set_rows(1 << 20);
+  limits.set_message_bytes(1 << 20);
   return limits;
 }
 
@@ -69,6 +71,45 @@ TEST(ListEncodings, OneThatDoesNotFitDoesNotHideTheOthers) {
   request.add_names("wide");
   EXPECT_EQ(ListEncodings(catalog, Limits(), request, reply).code(),
             absl::StatusCode::kInvalidArgument);
+}
+
+// A small request must not make a large reply, nor much work.
+TEST(ListEncodings, NamesThatAreRepeatedAreAnsweredOnce) {
+  const EncodingCatalog catalog = Catalog("  - {name: a}\n  - {name: b}\n");
+  v1::ListEncodingsRequest request;
+  const std::string names[] = {"b", "a"};
+  for (int i = 0; i < kMaxListNames; ++i) request.add_names(names[i % 2]);
+  v1::ListEncodingsResponse reply;
+  ASSERT_TRUE(ListEncodings(catalog, Limits(), request, reply).ok());
+  ASSERT_EQ(reply.encodings_size(), 2);
+  EXPECT_EQ(reply.encodings(0).name(), "b");
+  EXPECT_EQ(reply.encodings(1).name(), "a");
+  request.add_names(names[0]);
+  const absl::Status status = ListEncodings(catalog, Limits(), request, reply);
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(status.message(), HasSubstr("names: 4097"));
+}
+
+TEST(ListEncodings, AReplyThatCannotBeSentIsRefused) {
+  std::string encodings;
+  for (int i = 0; i < 50; ++i)
+    absl::StrAppend(&encodings, "  - {name: e", i, "}\n");
+  const EncodingCatalog catalog = Catalog(encodings);
+  v1::ListEncodingsRequest request;
+  request.set_query_heads(64);
+  v1::ListEncodingsResponse reply;
+  v1::Limits limits = Limits();
+  ASSERT_TRUE(ListEncodings(catalog, limits, request, reply).ok());
+  const auto bytes = static_cast<int64_t>(reply.ByteSizeLong());
+  reply.Clear();
+  limits.set_message_bytes(bytes / 2);
+  const absl::Status status = ListEncodings(catalog, limits, request, reply);
+  EXPECT_EQ(ReasonOf(status), Reason::kTooLarge) << status;
+  EXPECT_THAT(status.message(), HasSubstr("limits.message_bytes"));
+  EXPECT_EQ(reply.encodings_size(), 0);
+  // What is made of it counts, not what was asked for.
+  request.add_names("e7");
+  EXPECT_TRUE(ListEncodings(catalog, limits, request, reply).ok());
 }
 
 // Where e^bias has fallen to 1/e, by the formulas.
