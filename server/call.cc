@@ -1,6 +1,7 @@
 #include "server/call.h"
 
 #include <grpc/grpc_security_constants.h>
+#include <grpc/support/time.h>
 #include <grpcpp/support/proto_buffer_reader.h>
 #include <grpcpp/support/slice.h>
 
@@ -21,16 +22,17 @@
 namespace attnd::server {
 namespace {
 
-// The wall clock is looked at once, here, and never again. What is further away
-// than any limit allows is as good as no deadline.
+// gRPC's clock is looked at once, here, and never again. What is further away
+// than any limit allows is as good as no deadline. gRPC's own conversion to
+// std::chrono overflows after 292 years.
 Instant DeadlineOf(const grpc::CallbackServerContext& rpc, Instant now) {
   constexpr double kFarSeconds = 2e6;
-  const auto seconds = [](std::chrono::system_clock::time_point t) {
-    return std::chrono::duration<double>(t.time_since_epoch()).count();
-  };
-  const double left =
-      seconds(rpc.deadline()) - seconds(std::chrono::system_clock::now());
-  return now + FromSeconds(std::clamp(left, 0.0, kFarSeconds));
+  const gpr_timespec deadline = rpc.raw_deadline();
+  const gpr_timespec left =
+      gpr_time_sub(deadline, gpr_now(deadline.clock_type));
+  const double seconds = static_cast<double>(left.tv_sec) +
+                         1e-9 * static_cast<double>(left.tv_nsec);
+  return now + FromSeconds(std::clamp(seconds, 0.0, kFarSeconds));
 }
 
 // gRPC's own library removes its key where an application sends it, so our

@@ -195,6 +195,25 @@ TEST_F(ConnectionsTest, AStreamThatGrpcEndsIsNotOk) {
   EXPECT_EQ(Metric(ended("OK")), 0);
 }
 
+// gRPC's conversion to a time overflows after 292 years.
+TEST_F(ConnectionsTest, ADeadlineInThousandsOfYearsHasNotPassed) {
+  Start();
+  const std::string message = MakeRequest({}).SerializeAsString();
+  for (const char* timeout : {"2562047H", "2562048H", "99999999H"}) {
+    RawConnection patient(server_->addresses()[0]);
+    const int stream =
+        patient.Begin("Attend", static_cast<int64_t>(message.size()),
+                      {{"grpc-timeout", timeout}});
+    patient.Send(stream, message);
+    patient.CloseSending(stream);
+    PumpUntilEnded(patient, 1);
+  }
+  EXPECT_TRUE(EventuallyMetric(
+      "grpc_server_handled_total{grpc_code=\"OK\",grpc_method=\"Attend\","
+      "grpc_service=\"attnd.v1.AttentionScoring\",grpc_type=\"unary\"}",
+      3));
+}
+
 TEST_F(ConnectionsTest, HalfAMessageEndsWithTheLongestDeadline) {
   Start("limits: {deadline_seconds: 1}\n");
   RawConnection waiter(server_->addresses()[0]),
