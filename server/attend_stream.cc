@@ -111,14 +111,19 @@ void AttendStream::Begin(std::shared_ptr<Request> request,
   }
   if (!parsed.ok()) return request->work().Refuse(parsed);
   Violations violations;
+  Reason reason = Reason::kInvalid;
   if (request->id().empty()) {
     violations.Add("request.request_id", "required in a stream");
   } else if (!request->unique) {
+    reason = Reason::kDuplicateId;
     violations.Add("request.request_id",
                    absl::StrCat("\"", request->id(),
-                                "\" is taken by a request in flight"));
+                                "\" is taken by a request in flight, which "
+                                "gets its own answer"));
   }
-  if (!violations.empty()) return request->work().Refuse(violations.ToStatus());
+  if (!violations.empty()) {
+    return request->work().Refuse(violations.ToStatus(reason));
+  }
   request->work().Begin(bytes);
 }
 

@@ -23,6 +23,8 @@ ReasonInfo Info(Reason reason) {
   switch (reason) {
     case Reason::kInvalid:
       return {"INVALID", absl::StatusCode::kInvalidArgument};
+    case Reason::kDuplicateId:
+      return {"DUPLICATE_ID", absl::StatusCode::kInvalidArgument};
     case Reason::kUnknownEncoding:
       return {"UNKNOWN_ENCODING", absl::StatusCode::kNotFound};
     case Reason::kForbidden:

@@ -24,7 +24,8 @@ namespace attnd::server {
 // Why there is no answer: ErrorInfo.reason on the wire, and the label of
 // attnd_rejected_total.
 enum class Reason {
-  kInvalid,          // INVALID_ARGUMENT
+  kInvalid,      // INVALID_ARGUMENT
+  kDuplicateId,  // INVALID_ARGUMENT; of a stream, another request has its id
   kUnknownEncoding,  // NOT_FOUND
   kForbidden,        // PERMISSION_DENIED
   kUnauthenticated,  // UNAUTHENTICATED
@@ -37,10 +38,10 @@ enum class Reason {
   kInternal,         // INTERNAL; a bug
 };
 inline constexpr Reason kAllReasons[] = {
-    Reason::kInvalid,         Reason::kUnknownEncoding, Reason::kForbidden,
-    Reason::kUnauthenticated, Reason::kTooLarge,        Reason::kMemory,
-    Reason::kQuota,           Reason::kQueueFull,       Reason::kDraining,
-    Reason::kHopeless,        Reason::kInternal};
+    Reason::kInvalid,   Reason::kDuplicateId,     Reason::kUnknownEncoding,
+    Reason::kForbidden, Reason::kUnauthenticated, Reason::kTooLarge,
+    Reason::kMemory,    Reason::kQuota,           Reason::kQueueFull,
+    Reason::kDraining,  Reason::kHopeless,        Reason::kInternal};
 
 // "QUEUE_FULL".
 absl::string_view ReasonText(Reason reason);

@@ -103,9 +103,9 @@ void Violations::AddStatus(const absl::Status& status, absl::string_view prefix,
   }
 }
 
-absl::Status Violations::ToStatus() const {
+absl::Status Violations::ToStatus(Reason reason) const {
   if (list_.empty()) return absl::OkStatus();
-  absl::Status status = Refuse(Reason::kInvalid, JoinWithinLimit(list_));
+  absl::Status status = Refuse(reason, JoinWithinLimit(list_));
   AttachDetail("BadRequest", ToBadRequest(list_), status);
   return status;
 }

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "absl/types/span.h"
+#include "server/status.h"
 
 namespace attnd::server {
 
@@ -45,9 +46,9 @@ class Violations {
   bool HasEntry(absl::string_view prefix) const;
   absl::Span<const Violation> list() const { return list_; }
 
-  // OK when empty, else INVALID_ARGUMENT with BadRequest{all fields}, as far as
-  // they fit.
-  absl::Status ToStatus() const;
+  // OK when empty, else a refusal with BadRequest{all fields}, as far as they
+  // fit; INVALID_ARGUMENT.
+  absl::Status ToStatus(Reason reason = Reason::kInvalid) const;
 
  private:
   std::vector<Violation> list_;

@@ -109,11 +109,22 @@ TEST_F(StreamTest, AnIdInFlightIsRefusedAndTheFirstIsAnswered) {
   ASSERT_TRUE(stream->Send(Message("same")));
   v1::AttendStreamResponse response;
   ASSERT_TRUE(stream->Receive(response));
+  // Both have one id: the reason tells which of the two this is about.
+  EXPECT_EQ(response.request_id(), "same");
   EXPECT_EQ(EndOf(response).code, kInvalidArgument);
+  EXPECT_EQ(EndOf(response).Reason(), "DUPLICATE_ID");
+  EXPECT_EQ(EndOf(response).Fields(), "request.request_id");
   EXPECT_THAT(EndOf(response).message, HasSubstr("in flight"));
   work_.Release(1);
   ASSERT_TRUE(stream->Receive(response));
   EXPECT_TRUE(response.has_response());
+  EXPECT_EQ(response.request_id(), "same");
+  // Answered, it is free.
+  work_.Release(1);
+  ASSERT_TRUE(stream->Send(Message("same")));
+  ASSERT_TRUE(stream->Receive(response));
+  EXPECT_TRUE(response.has_response());
+  EXPECT_EQ(Metric("attnd_rejected_total{reason=\"duplicate_id\"}"), 1);
   stream->CloseSending();
   EXPECT_FALSE(stream->Receive(response));
   EXPECT_TRUE(stream->Finish().ok());

@@ -81,12 +81,12 @@ TEST(Violations, TakesThePathOutOfAMessage) {
 
 TEST(Refuse, EveryReasonHasItsCode) {
   const std::pair<Reason, int> codes[] = {
-      {Reason::kInvalid, 3},         {Reason::kUnknownEncoding, 5},
-      {Reason::kForbidden, 7},       {Reason::kTooLarge, 8},
-      {Reason::kMemory, 8},          {Reason::kQueueFull, 14},
-      {Reason::kDraining, 14},       {Reason::kHopeless, 4},
-      {Reason::kInternal, 13},       {Reason::kQuota, 8},
-      {Reason::kUnauthenticated, 16}};
+      {Reason::kInvalid, 3},          {Reason::kUnknownEncoding, 5},
+      {Reason::kForbidden, 7},        {Reason::kTooLarge, 8},
+      {Reason::kMemory, 8},           {Reason::kQueueFull, 14},
+      {Reason::kDraining, 14},        {Reason::kHopeless, 4},
+      {Reason::kInternal, 13},        {Reason::kQuota, 8},
+      {Reason::kUnauthenticated, 16}, {Reason::kDuplicateId, 3}};
   EXPECT_EQ(std::size(codes), std::size(kAllReasons));
   for (const auto& [reason, code] : codes) {
     const absl::Status status = Refuse(reason, "text");
