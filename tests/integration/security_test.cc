@@ -111,6 +111,27 @@ TEST_F(SecurityTest, ACertificateNamesItsTenant) {
   EXPECT_EQ(offered("other"), 0);
 }
 
+// So that a gateway can call for many; who must not choose has a certificate
+// that names a tenant, and no other is allowed.
+TEST_F(SecurityTest, MetadataIsBelievedWhereTheCertificateNamesNoTenant) {
+  const std::string listener =
+      TlsListener(", client_ca_file: " + Path("ca.pem"));
+  const auto offered = [&] {
+    return Metric("attnd_offered_worker_seconds_total{tenant_class=\"other\"}");
+  };
+  Start(listener + "tenants: {tenants: [{name: other}]}\n");
+  EXPECT_TRUE(
+      Known().Attend(small_, kNoDeadline, {{"x-attnd-tenant", "other"}}).ok());
+  EXPECT_GT(offered(), 0);
+  Start(listener +
+        "tenants: {tenants: [{name: other}]}\n"
+        "security: {methods: [{method: '*', identities: [other]}]}\n");
+  EXPECT_EQ(
+      Known().Attend(small_, kNoDeadline, {{"x-attnd-tenant", "other"}}).code,
+      kPermissionDenied);
+  EXPECT_EQ(offered(), 0);
+}
+
 // Every port of a gRPC server serves all its services, so health has its own.
 TEST_F(SecurityTest, ThePlainHealthPortServesHealthAlone) {
   Start(TlsListener(", health_address: '127.0.0.1:0'"));
@@ -225,6 +246,12 @@ TEST_F(SecurityTest, TokensAreWantedOnEveryCall) {
                            {{"authorization", "Bearer 0123456789abcdef"}})
                   .ok());
   EXPECT_EQ(client_->GetServerInfo().code, kUnauthenticated);
+  auto stream = client_->AttendStream();
+  v1::AttendStreamResponse response;
+  EXPECT_FALSE(stream->Receive(response));
+  EXPECT_EQ(stream->Finish().Reason(), "UNAUTHENTICATED");
+  EXPECT_TRUE(
+      EventuallyMetric("attnd_rejected_total{reason=\"unauthenticated\"}", 6));
   EXPECT_EQ(client_->Health(""), 1) << "probes have no token";
 }
 
@@ -246,12 +273,6 @@ TEST_F(SecurityTest, TheTraceContextComesBack) {
   EXPECT_THAT(result.trailers["server-timing"], HasSubstr("compute;dur="));
   result = client_->Attend(small_, kNoDeadline, {{"traceparent", "nonsense"}});
   EXPECT_TRUE(result.ok());
-  auto stream = client_->AttendStream();
-  v1::AttendStreamResponse response;
-  EXPECT_FALSE(stream->Receive(response));
-  EXPECT_EQ(stream->Finish().Reason(), "UNAUTHENTICATED");
-  EXPECT_TRUE(
-      EventuallyMetric("attnd_rejected_total{reason=\"unauthenticated\"}", 6));
   EXPECT_EQ(result.trailers.count("traceparent"), 0u);
 }
 
