@@ -54,12 +54,7 @@ Work WorkWithoutPlan(const v1::AttendRequest& request,
           .reply_bytes = static_cast<double>(bytes.reply)};
 }
 
-double SecondsSince(Instant start) {
-  return Seconds(std::chrono::steady_clock::now() - start);
-}
-
-}  // namespace
-
+// As its caller is told.
 absl::Status RefusalOf(const JobResult& result) {
   if (ReasonOf(result.status)) return result.status;
   switch (result.status.code()) {
@@ -74,6 +69,24 @@ absl::Status RefusalOf(const JobResult& result) {
     default:
       return Refuse(Reason::kInternal, result.status.message());
   }
+}
+
+double SecondsSince(Instant start) {
+  return Seconds(std::chrono::steady_clock::now() - start);
+}
+
+}  // namespace
+
+absl::Status CountEnd(const JobResult& result, Metrics& metrics) {
+  const EndedIn stage = result.started ? EndedIn::kCompute : EndedIn::kQueue;
+  if (!ReasonOf(result.status)) {
+    if (result.status.code() == absl::StatusCode::kDeadlineExceeded) {
+      metrics.Expired(stage);
+    } else if (result.status.code() == absl::StatusCode::kCancelled) {
+      metrics.Cancelled(stage);
+    }
+  }
+  return RefusalOf(result);
 }
 
 AttendWork::AttendWork(const ServiceContext& context, const Arrival& arrival,
@@ -232,7 +245,7 @@ void AttendWork::Preparation::Done(const JobResult& result) {
   work_.outcome_.queue_seconds += result.queue_seconds;
   work_.outcome_.compute_seconds += result.work_seconds;
   if (result.status.ok()) return work_.Submit();
-  const absl::Status status = work_.CountEnd(result);
+  const absl::Status status = CountEnd(result, work_.context_.metrics);
   work_.context_.metrics.StageTook(Stage::kQueue, result.queue_seconds);
   work_.End(status);
 }
@@ -280,25 +293,12 @@ absl::Status AttendWork::Computation::Run(int64_t unit, Workspace* workspace,
   return status;
 }
 
-// Counts how a job ended and words it for the caller.
-absl::Status AttendWork::CountEnd(const JobResult& result) {
-  const EndedIn stage = result.started ? EndedIn::kCompute : EndedIn::kQueue;
-  if (!ReasonOf(result.status)) {
-    if (result.status.code() == absl::StatusCode::kDeadlineExceeded) {
-      context_.metrics.Expired(stage);
-    } else if (result.status.code() == absl::StatusCode::kCancelled) {
-      context_.metrics.Cancelled(stage);
-    }
-  }
-  return RefusalOf(result);
-}
-
-void AttendWork::WriteReply(const JobResult& result) {
+void AttendWork::WriteReply() {
   v1::AttendResponse head;
   head.set_request_id(request_.request_id());
   v1::Stats& stats = *head.mutable_stats();
   stats.set_queue_seconds(outcome_.queue_seconds);
-  stats.set_compute_seconds(result.work_seconds);
+  stats.set_compute_seconds(outcome_.compute_seconds);
   stats.set_flops(flops());
   stats.set_skipped_tiles(skipped_tiles_);
   stats.set_lost_mass_bound(lost_mass_bound_);
@@ -308,7 +308,7 @@ void AttendWork::WriteReply(const JobResult& result) {
   stats.set_instruction_set(InstructionSet());
   stats.set_config_hash(settings_.config.hash);
   stats.set_config_generation(settings_.generation);
-  stats.set_predicted_seconds(predicted_seconds_);
+  stats.set_predicted_seconds(prepared_seconds_ + predicted_seconds_);
   if (linear_ != nullptr) {
     linear_->WriteState(head);
   } else {
@@ -345,10 +345,10 @@ void AttendWork::Computation::Done(const JobResult& result) {
   w.outcome_.compute_seconds += result.work_seconds;
   metrics.StageTook(Stage::kQueue, w.outcome_.queue_seconds);
   if (result.started) metrics.StageTook(Stage::kCompute, result.wall_seconds);
-  absl::Status status = w.CountEnd(result);
+  absl::Status status = CountEnd(result, metrics);
   if (status.ok()) {
     status = Guarded([&] {
-      w.WriteReply(result);
+      w.WriteReply();
       return absl::OkStatus();
     });
   }

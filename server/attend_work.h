@@ -44,8 +44,8 @@ struct Outcome {
   double compute_seconds = 0;
 };
 
-// How a job ended, as its caller is told.
-absl::Status RefusalOf(const JobResult& result);
+// Counts how a job ended and words it for its caller.
+absl::Status CountEnd(const JobResult& result, Metrics& metrics);
 
 // Decodes, plans and asks for admission on the thread that begins it; an
 // encoding that must be compiled first, and all that follows, is done on a
@@ -112,8 +112,7 @@ class AttendWork {
   int64_t units() const;
   int64_t flops() const;
   Work PlannedWork(const MessageBytes& bytes) const;
-  absl::Status CountEnd(const JobResult& result);
-  void WriteReply(const JobResult& result);
+  void WriteReply();
   void ChargeReply();
   void End(const absl::Status& status);
 

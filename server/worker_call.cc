@@ -42,9 +42,15 @@ absl::Status WorkerCall::Run(int64_t, Workspace*,
   return AnswerOnWorker(stop);
 }
 
-void WorkerCall::End(const absl::Status& status) {
+void WorkerCall::Done(const JobResult& result) {
+  End(Outcome{.status = CountEnd(result, context_.metrics),
+              .queue_seconds = result.queue_seconds,
+              .compute_seconds = result.work_seconds});
+}
+
+void WorkerCall::End(const Outcome& outcome) {
   ticket_.Release();
-  Finish(record_.End({.status = status}, ""));
+  Finish(record_.End(outcome, ""));
 }
 
 }  // namespace attnd::server

@@ -30,7 +30,7 @@ class WorkerCall : public grpc::ServerUnaryReactor, private Job {
   // gone already.
   absl::Status Submit(double predicted_seconds, int priority);
   // Answers now, with the reply if OK.
-  void End(const absl::Status& status);
+  void End(const absl::Status& status) { End(Outcome{.status = status}); }
 
   const ServiceContext& context_;
 
@@ -45,7 +45,8 @@ class WorkerCall : public grpc::ServerUnaryReactor, private Job {
   absl::Status Start() override;
   absl::Status Run(int64_t unit, Workspace* workspace,
                    const std::atomic<bool>& stop) override;
-  void Done(const JobResult& result) override { End(RefusalOf(result)); }
+  void Done(const JobResult& result) override;
+  void End(const Outcome& outcome);
 
   // Reactor.
   void OnCancel() override {

@@ -235,6 +235,12 @@ TEST_F(LoadTest, EncodingsOfRequestsAreCompiledByWorkersAndKept) {
   const auto again = client_->Attend(request);
   ASSERT_TRUE(again.ok()) << again.message;
   EXPECT_EQ(again.reply.output().data(), first->Wait().reply.output().data());
+  // It is in all figures.
+  const v1::Stats& stats = first->Wait().reply.stats();
+  const std::string& timing = first->Wait().trailers.at("server-timing");
+  const double milliseconds = std::stod(timing.substr(timing.rfind('=') + 1));
+  EXPECT_NEAR(1e3 * stats.compute_seconds(), milliseconds, 1e-3);
+  EXPECT_GT(stats.predicted_seconds(), again.reply.stats().predicted_seconds());
   EXPECT_EQ(Metric("attnd_encoders_cached"), 1);
   // An estimate compiles as well; its rule makes it another encoder.
   v1::AttendRequest shapes = request;
