@@ -104,7 +104,7 @@ void AttendWork::Begin(int64_t message_bytes) {
   message_bytes_ = message_bytes;
   absl::Status status =
       Guarded([&] { return Prepare(Compiling::kNo, nullptr); });
-  if (IsCompilingNeeded(status)) {
+  if (IsWorkerNeeded(status)) {
     status = Guarded([&] { return SubmitPreparation(); });
     if (status.ok()) return;
   }
@@ -116,6 +116,7 @@ void AttendWork::Refuse(const absl::Status& status) { End(status); }
 
 absl::Status AttendWork::Prepare(Compiling compiling,
                                  const std::atomic<bool>* stop) {
+  if (is_decoded_) return Admit();
   const Instant start = compiling == Compiling::kNo
                             ? arrival_.at
                             : std::chrono::steady_clock::now();
@@ -123,8 +124,12 @@ absl::Status AttendWork::Prepare(Compiling compiling,
       request_, DecodeContextOf(settings_, compiling, stop), Payload::kPresent);
   if (!decoded.ok()) return decoded.status();
   decoded_ = *std::move(decoded);
+  is_decoded_ = true;
   outcome_.encoding = decoded_.encoding_name;
   context_.metrics.StageTook(Stage::kDecode, SecondsSince(start));
+  if (compiling == Compiling::kNo && decoded_.plan_seconds > kMostPlanSeconds) {
+    return WorkerNeeded("the plan takes long");
+  }
   return Admit();
 }
 
@@ -178,10 +183,12 @@ absl::Status AttendWork::MakePlan() {
   return absl::OkStatus();
 }
 
-// Compiling counts as work like any other: it is admitted, waits its turn, and
-// ends with the deadline.
+// Compiling and long plans count as work like any other: they are admitted,
+// wait their turn, and end with the deadline.
 absl::Status AttendWork::SubmitPreparation() {
-  prepared_seconds_ = PredictCompiling(request_, settings_.encodings);
+  prepared_seconds_ = is_decoded_
+                          ? decoded_.plan_seconds
+                          : PredictCompiling(request_, settings_.encodings);
   if (!arrival_.is_retry)
     context_.metrics.Offered(arrival_.tenant.id, prepared_seconds_);
   absl::StatusOr<Admission::Ticket> ticket =

@@ -47,9 +47,10 @@ struct Outcome {
 // Counts how a job ended and words it for its caller.
 absl::Status CountEnd(const JobResult& result, Metrics& metrics);
 
-// Decodes, plans and asks for admission on the thread that begins it; an
-// encoding that must be compiled first, and all that follows, is done on a
-// worker. Runs on workers; ends on whichever thread does the last piece.
+// Decodes, plans and asks for admission on the thread that begins it; where an
+// encoding must be compiled first or the plan takes long, that, and all that
+// follows, is done on a worker. Runs on workers; ends on whichever thread does
+// the last piece.
 class AttendWork {
  public:
   // Who brought the request.
@@ -128,6 +129,7 @@ class AttendWork {
   v1::AttendRequest& request_;
   int64_t message_bytes_ = 0;
   DecodedRequest decoded_;
+  bool is_decoded_ = false;
   // One of the two, by kind.
   std::optional<Plan> plan_;
   std::unique_ptr<LinearRun> linear_;

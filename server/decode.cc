@@ -256,6 +256,7 @@ absl::StatusOr<DecodedRequest> Decoder::Decode() {
   if (absl::Status status = DecodeTensors(); !status.ok()) return status;
   if (absl::Status status = DecodeLinear(); !status.ok()) return status;
   out_.plan_bytes = PlanBytes(request_, out_);
+  out_.plan_seconds = PlanSeconds(request_, out_.sizes);
   return std::move(out_);
 }
 

@@ -47,12 +47,14 @@ struct DecodedRequest {
   std::optional<DecodedLinear> linear;
   // What Plan::Make will hold, an upper bound known before it runs, bytes.
   int64_t plan_bytes = 0;
+  // What it will take, about. Times are sorted before anything is admitted.
+  double plan_seconds = 0;
 };
 
 // Checks the request against wire, limits and encodings, all fields at once.
 // The request must outlive the result. Refusals: see status.h; a reply that
 // would not fit into limits.message_bytes is refused here, from its shape. No
-// refusal but a status of IsCompilingNeeded: with Compiling::kYes it would be
+// refusal but a status of IsWorkerNeeded: with Compiling::kYes it would be
 // known.
 //
 // With Payload::kAbsent the tensors are views over no memory, good for
@@ -61,7 +63,15 @@ absl::StatusOr<DecodedRequest> Decode(const v1::AttendRequest& request,
                                       const DecodeContext& context,
                                       Payload payload);
 
-inline bool IsCompilingNeeded(const absl::Status& status) {
+// Too long for a thread of gRPC's: as long as a unit of work.
+inline constexpr double kMostPlanSeconds = 0.002;
+
+// Of what a thread of gRPC's must leave to a worker: compiling, and plans that
+// take long.
+inline absl::Status WorkerNeeded(absl::string_view what) {
+  return absl::AbortedError(what);
+}
+inline bool IsWorkerNeeded(const absl::Status& status) {
   return status.code() == absl::StatusCode::kAborted;
 }
 

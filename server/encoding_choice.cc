@@ -116,7 +116,7 @@ absl::Status Chooser::CompileEncoding(const NamedEncoding& encoding,
                        context_.stop);
     }
     auto found = cache.Find(encoding, absolute_lag, sizes, ratio, further);
-    if (found == nullptr) return absl::AbortedError("not compiled yet");
+    if (found == nullptr) return WorkerNeeded("not compiled yet");
     return found;
   };
   auto encoder = get(0);
@@ -128,8 +128,7 @@ absl::Status Chooser::CompileEncoding(const NamedEncoding& encoding,
       if (encoder.ok()) out_.problem.item_encoders.push_back(*encoder);
     }
   }
-  if (IsCompilingNeeded(encoder.status()) ||
-      absl::IsCancelled(encoder.status())) {
+  if (IsWorkerNeeded(encoder.status()) || absl::IsCancelled(encoder.status())) {
     return encoder.status();
   }
   if (!encoder.ok()) {

@@ -17,7 +17,7 @@ namespace attnd::server {
 // Sets the name and the encoders of `out`, whose sizes, times and mask are
 // known, and the hash of the encoding (empty without one); what does not fit
 // goes to `violations`. An unknown name, inline encodings where they are not
-// allowed, and a status of IsCompilingNeeded or CANCELLED are returned. Where
+// allowed, and a status of IsWorkerNeeded or CANCELLED are returned. Where
 // the request has no times' data (`complete_visibility`) no encoder is set: a
 // plan could not use it.
 absl::Status ChooseEncoding(const v1::AttendRequest& request,

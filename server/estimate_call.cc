@@ -20,10 +20,13 @@ void EstimateCall::Begin() {
   if (!access().ok()) return End(access());
   absl::Status status =
       Guarded([&] { return Answer(Compiling::kNo, nullptr); });
-  if (IsCompilingNeeded(status)) {
+  if (IsWorkerNeeded(status)) {
     status = Guarded([&] {
-      return Submit(PredictCompiling(request_, arrival_.settings->encodings),
-                    request_.priority());
+      return Submit(
+          plan_seconds_ > 0
+              ? plan_seconds_
+              : PredictCompiling(request_, arrival_.settings->encodings),
+          request_.priority());
     });
     if (status.ok()) return;
   }
@@ -49,6 +52,10 @@ absl::Status EstimateCall::Answer(Compiling compiling,
                       "limits.message_bytes", static_cast<double>(limit),
                       "bytes");
   }
+  if (compiling == Compiling::kNo && decoded->plan_seconds > kMostPlanSeconds) {
+    plan_seconds_ = decoded->plan_seconds;
+    return WorkerNeeded("the plan takes long");
+  }
   const MessageBytes messages = {.request = static_cast<int64_t>(payload),
                                  .reply = decoded->reply.bytes};
   const int64_t bytes = messages.request + messages.reply;
@@ -71,8 +78,9 @@ absl::Status EstimateCall::Answer(Compiling compiling,
   }
   reply_.set_bytes(bytes + decoded->plan_bytes);
   reply_.set_response_bytes(decoded->reply.bytes);
+  // A plan that takes long is charged as well.
   reply_.set_predicted_seconds(
-      context_.costs.Predict(work, decoded->encoding_name));
+      context_.costs.Predict(work, decoded->encoding_name) + plan_seconds_);
   reply_.set_predicted_wait_seconds(
       context_.admission.PredictWait(arrival_.deadline, arrival_.tenant));
   return absl::OkStatus();

@@ -9,7 +9,7 @@
 namespace attnd::server {
 
 // Answers on the thread that begins it, or on a worker if the encoding must be
-// compiled first.
+// compiled first or the plan takes long.
 class EstimateCall final : public WorkerCall {
  public:
   // Request and reply are gRPC's until the call is done.
@@ -23,6 +23,7 @@ class EstimateCall final : public WorkerCall {
 
   const v1::AttendRequest& request_;
   v1::EstimateResponse& reply_;
+  double plan_seconds_ = 0;  // of a plan that takes long
 };
 
 }  // namespace attnd::server

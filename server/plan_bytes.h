@@ -1,4 +1,4 @@
-// Memory that a plan will hold, known before it is made.
+// Memory that a plan will hold and the time that making it takes, known before.
 #ifndef ATTND_SERVER_PLAN_BYTES_H_
 #define ATTND_SERVER_PLAN_BYTES_H_
 
@@ -17,6 +17,9 @@ int64_t Items(const v1::AttendRequest& request, const RequestSizes& sizes);
 // request, and of the states and sums of the linear kind, bytes; at most 2^60.
 int64_t PlanBytes(const v1::AttendRequest& request,
                   const DecodedRequest& decoded);
+
+// About what making the plan takes, whatever the times.
+double PlanSeconds(const v1::AttendRequest& request, const RequestSizes& sizes);
 
 }  // namespace attnd::server
 

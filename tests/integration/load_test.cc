@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 
 #include <atomic>
+#include <future>
 #include <new>
 #include <stdexcept>
 
@@ -254,6 +255,38 @@ TEST_F(LoadTest, EncodingsOfRequestsAreCompiledByWorkersAndKept) {
   EXPECT_GT(estimate.reply.predicted_seconds(), 0);
   EXPECT_EQ(Metric("attnd_encoders_cached"), 2);
   EXPECT_TRUE(EventuallyMetric("attnd_queue_bytes", 0));
+}
+
+// What a few bytes ask for may take long: like all work it waits for a worker,
+// and is charged.
+TEST_F(LoadTest, LongPlansWaitForAWorker) {
+  StartSlow();
+  auto running = Occupy();
+  const auto planned = [&] {
+    return Metric("attnd_stage_seconds_count{stage=\"plan\"}");
+  };
+  const double plans = planned();
+  v1::AttendRequest request =
+      MakeRequest({.queries = 1, .keys = 200000, .dim = 1, .value_dim = 1});
+  auto waiting = client_->StartAttend(request);
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 1));
+  EXPECT_EQ(planned(), plans);
+  EXPECT_GT(Metric("attnd_queue_cost_seconds"), 0);
+  v1::AttendRequest shapes = request;
+  for (v1::Tensor* tensor :
+       {shapes.mutable_query(), shapes.mutable_key(), shapes.mutable_value()}) {
+    tensor->clear_data();
+  }
+  auto estimate =
+      std::async(std::launch::async, [&] { return client_->Estimate(shapes); });
+  ASSERT_TRUE(EventuallyMetric(kWaiting, 2));
+  work_.Release(1 << 10);
+  EXPECT_TRUE(running->Wait().ok());
+  EXPECT_TRUE(waiting->Wait().ok()) << waiting->Wait().message;
+  const auto estimated = estimate.get();
+  EXPECT_TRUE(estimated.ok()) << estimated.message;
+  EXPECT_GT(estimated.reply.predicted_seconds(), 0.002);
+  EXPECT_GT(waiting->Wait().reply.stats().predicted_seconds(), 0.002);
 }
 
 TEST_F(LoadTest, HopelessDeadlinesAreRefusedBeforeComputing) {

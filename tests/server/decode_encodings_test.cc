@@ -158,7 +158,7 @@ TEST_F(DecodeTest, DenseBlocksOfRequestsAreCheckedWhereTheyAreCompiled) {
                   Payload::kPresent)
         .status();
   };
-  EXPECT_TRUE(IsCompilingNeeded(decode(Compiling::kNo, false)));
+  EXPECT_TRUE(IsWorkerNeeded(decode(Compiling::kNo, false)));
   EXPECT_EQ(decode(Compiling::kYes, true).code(), absl::StatusCode::kCancelled);
   ExpectInvalid("inline_encoding.blocks[0].dense.matrix");
   for (int i = 0; i < 4; ++i) dense.set_matrix(i, i == 0 || i == 3 ? -1 : 0);
