@@ -125,6 +125,23 @@ TEST(Log, NoLineIsLongerThanAPipeTakesAtOnce) {
   }
 }
 
+TEST(Log, FieldsThatNeverFitAreCounted) {
+  const std::string key(500, 'k');
+  CaptureStderr();
+  Log(v1::Log()).Info("many", {{key, 1},
+                               {key, 2},
+                               {key, 3},
+                               {key, 4},
+                               {key, 5},
+                               {key, 6},
+                               {key, 7},
+                               {key, 8},
+                               {key, 9}});
+  const auto line = Parse(GetCapturedStderr());
+  EXPECT_EQ(line.fields().at("event").string_value(), "many");
+  EXPECT_EQ(line.fields().at("fields_left_out").number_value(), 9);
+}
+
 TEST(Log, TextsThatFitStayWhole) {
   const std::string text(3000, 'a');
   CaptureStderr();
