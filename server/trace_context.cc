@@ -14,9 +14,11 @@ bool IsId(absl::string_view text) {
 }  // namespace
 
 absl::string_view TraceIdOf(absl::string_view text) {
-  // Later versions may append fields.
-  if (text.size() < 55 || text[2] != '-' || text[35] != '-' ||
-      text[52] != '-') {
+  // Later versions may append fields. It goes back among trailers, for which a
+  // client has 8 KiB in all.
+  constexpr size_t kMostBytes = 256;
+  if (text.size() < 55 || text.size() > kMostBytes || text[2] != '-' ||
+      text[35] != '-' || text[52] != '-') {
     return {};
   }
   const absl::string_view version = text.substr(0, 2);

@@ -27,6 +27,9 @@ TEST(TraceContext, EverythingElseIsNone) {
   }
   EXPECT_EQ(TraceIdOf(text + "-01"), "") << "version 00 has four fields";
   EXPECT_EQ(TraceIdOf("ff" + text.substr(2)), "");
+  EXPECT_EQ(TraceIdOf("01" + text.substr(2) + "-" + std::string(200, 'x')),
+            text.substr(3, 32));
+  EXPECT_EQ(TraceIdOf("01" + text.substr(2) + "-" + std::string(201, 'x')), "");
   EXPECT_EQ(TraceIdOf("00-" + std::string(32, '0') + text.substr(35)), "");
   EXPECT_EQ(TraceIdOf(text.substr(0, 36) + std::string(16, '0') + "-01"), "");
 }
