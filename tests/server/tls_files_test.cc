@@ -2,11 +2,13 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <fstream>
 #include <string>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_replace.h"
 #include "tests/server/tls_kinds.h"
 
@@ -19,8 +21,9 @@ using ::attnd::testing::TlsKinds;
 
 class TlsFilesTest : public ::testing::Test {
  protected:
-  TlsFilesTest() : folder_(fs::path(::testing::TempDir()) / "attnd_tls_files") {
-    fs::remove_all(folder_);
+  TlsFilesTest()
+      : folder_(fs::path(::testing::TempDir()) /
+                absl::StrCat("attnd_tls_files_", getpid())) {
     fs::create_directories(folder_);
   }
   ~TlsFilesTest() override { fs::remove_all(folder_); }
