@@ -153,12 +153,15 @@ TEST_F(ConnectionAcceptorTest, WhoIsCutOffIsKeptOutForAWhile) {
   ASSERT_EQ(first.Read(), '!');
   ASSERT_EQ(second.Read(), '!');
   const std::string name = absl::StrCat("ipv4:127.0.0.1:", first.port());
+  first.Send(1000);
   acceptor_->CutOff("ipv4:127.0.0.1:1");  // has gone
   acceptor_->CutOff(name);
   acceptor_->CutOff(name);
   EXPECT_THAT(told, ElementsAre(name));
   EXPECT_EQ(acceptor_->cut_off(), 1);
   EXPECT_EQ(first.Read(), '\0');
+  char byte = 0;
+  EXPECT_EQ(recv(served(0), &byte, 1, 0), 0) << "what nobody read is dropped";
 
   Peer again(address_);
   EXPECT_EQ(again.Read(), '\0');
@@ -166,7 +169,6 @@ TEST_F(ConnectionAcceptorTest, WhoIsCutOffIsKeptOutForAWhile) {
   Peer other(address_, inet_addr("127.0.0.2"));
   EXPECT_EQ(other.Read(), '!') << "another host";
   second.Send(1);
-  char byte = 0;
   EXPECT_EQ(recv(served(1), &byte, 1, 0), 1) << "another connection";
 
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
