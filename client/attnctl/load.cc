@@ -3,9 +3,11 @@
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -147,21 +149,21 @@ std::string PercentileForm(const LoadReport& report) {
   return report.result.all.latency_ns.PercentileText(1e6);
 }
 
-// Every form that can be written is, whatever becomes of the others.
+// Every form that can be written is, whatever becomes of the others; one that
+// goes to standard output has it to itself.
 ExitCode WriteReports(const LoadReport& report, const LoadArguments& load) {
-  if (load.json == "-") {
-    std::cout << ReportJson(report);
-  } else {
-    std::cout << ReportText(report);
-  }
   using Form = std::string (*)(const LoadReport&);
   const std::pair<const std::string&, Form> files[] = {
       {load.json, ReportJson},   {load.csv, ReportCsv},
       {load.junit, ReportJunit}, {load.html, ReportHtml},
       {load.hdr, HistogramForm}, {load.hgrm, PercentileForm}};
+  const bool taken =
+      std::any_of(std::begin(files), std::end(files),
+                  [](const auto& file) { return file.first == "-"; });
+  (taken ? std::cerr : std::cout) << ReportText(report);
   ExitCode code = kDone;
   for (const auto& [path, form] : files) {
-    if (path.empty() || (path == "-" && form == ReportJson)) continue;
+    if (path.empty()) continue;
     absl::Status status = WriteFile(path, form(report));
     if (!status.ok()) code = FailedOutput(status);
   }

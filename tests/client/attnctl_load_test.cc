@@ -268,6 +268,20 @@ TEST_F(AttnctlLoad, ResultsThatCanBeWrittenAre) {
   }
 }
 
+TEST_F(AttnctlLoad, AFormOnStandardOutputHasItToItself) {
+  const std::pair<const char*, const char*> forms[] = {
+      {"--json=-", "{"},      {"--csv=-", "seconds,"},
+      {"--junit=-", "<?xml"}, {"--html=-", "<!DOCTYPE html>"},
+      {"--hgrm=-", " "},      {"--hdr=-", "#"}};
+  for (const auto& [form, start] : forms) {
+    const ProcessResult result = Load({form});
+    EXPECT_EQ(result.exit_code, 0) << form;
+    EXPECT_THAT(result.out, StartsWith(start)) << form;
+    EXPECT_THAT(result.out, Not(HasSubstr("throughput "))) << form;
+    EXPECT_THAT(result.err, HasSubstr("throughput")) << form;
+  }
+}
+
 // A full disk takes no result; a run whose result nobody has is not done.
 TEST_F(AttnctlLoad, AResultThatStandardOutputDoesNotTakeIsExitCode5) {
   ServeAttention(Co2Encodings(), &stub_);
