@@ -15,8 +15,8 @@
 #include "tests/kernels/random_linear.h"
 #include "tests/kernels/random_problem.h"
 
-// The accuracy contract is about rounding, which adds up beyond it now and then,
-// by a third at most (kernels/README.md); what is wrong is far off.
+// The accuracy contract is about rounding, which adds up beyond it now and
+// then, by a third at most (kernels/README.md); what is wrong is far off.
 constexpr double kSlack = 1.5;
 
 namespace {
