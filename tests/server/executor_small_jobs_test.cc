@@ -16,8 +16,8 @@ class SmallJobs : public ExecutorTest {
  protected:
   static constexpr double kSmall = 50e-6;
 
-  // Where it ran.
-  static TestJob::Unit Note(std::thread::id& thread) {
+  // Where it ran, or one of its units.
+  static TestJob::Unit Note(std::atomic<std::thread::id>& thread) {
     return [&thread](int64_t, const std::atomic<bool>&) {
       thread = std::this_thread::get_id();
       return absl::OkStatus();
@@ -29,14 +29,14 @@ class SmallJobs : public ExecutorTest {
   }
   // Whether it ran here, as a job of so many units of such a length.
   bool RanHere(int64_t units = 1, double seconds = kSmall) {
-    std::thread::id thread;
+    std::atomic<std::thread::id> thread;
     TestJob job(Note(thread));
     Submit(job, units, seconds);
     const JobResult result = job.Wait();
     EXPECT_TRUE(result.status.ok()) << result.status;
     EXPECT_TRUE(result.started);
     EXPECT_EQ(job.starts(), 1);
-    return thread == std::this_thread::get_id();
+    return thread.load() == std::this_thread::get_id();
   }
 };
 
@@ -45,11 +45,11 @@ TEST_F(SmallJobs, RunOnTheirCallerWhereAWorkerIsIdle) {
   EXPECT_TRUE(RanHere());
   EXPECT_FALSE(RanHere(1, 2 * kSmall)) << "longer";
   EXPECT_FALSE(RanHere(2)) << "several units";
-  std::thread::id thread;
+  std::atomic<std::thread::id> thread;
   TestJob other(Note(thread));
   executor_->Submit(other, 1, In(100), {.seconds_per_unit = kSmall});
   other.Wait();
-  EXPECT_NE(thread, std::this_thread::get_id()) << "not allowed to";
+  EXPECT_NE(thread.load(), std::this_thread::get_id()) << "not allowed to";
   Gate gate;
   const auto blocker = Occupy(gate);
   EXPECT_TRUE(RanHere()) << "the other worker is idle";
@@ -61,7 +61,7 @@ TEST_F(SmallJobs, WaitTheirTurnWhereNoWorkerIsIdle) {
   Make(1, kSmall);
   Gate gate;
   const auto blocker = Occupy(gate);
-  std::thread::id thread;
+  std::atomic<std::thread::id> thread;
   TestJob job(Note(thread));
   Submit(job);
   EXPECT_FALSE(job.ended());
@@ -69,7 +69,7 @@ TEST_F(SmallJobs, WaitTheirTurnWhereNoWorkerIsIdle) {
   gate.Open();
   blocker->Wait();
   EXPECT_TRUE(job.Wait().status.ok());
-  EXPECT_NE(thread, std::this_thread::get_id());
+  EXPECT_NE(thread.load(), std::this_thread::get_id());
 }
 
 // A caller that runs a job takes the place of a worker until it is done.
@@ -87,7 +87,7 @@ TEST_F(SmallJobs, TakeThePlaceOfAWorker) {
   ExecutorLoad load = executor_->load();
   EXPECT_EQ(load.running, 1);
   EXPECT_EQ(load.busy_workers, 1);
-  std::thread::id thread;
+  std::atomic<std::thread::id> thread;
   TestJob next(Note(thread));
   executor_->Submit(next, 1, In(100));
   EXPECT_EQ(executor_->load().waiting, 1);
