@@ -320,6 +320,8 @@ absl::Status Pass::Forward() {
 
 absl::Status Pass::Backward() {
   Select(true);
+  // Divides nothing before the forward pass, but follows every chunk.
+  work_.normaliser.Select(plan_, head_, work_.walk, 0);
   const Shape4& q = problem_.query.shape();
   progress_.future_ones.resize(group_ * q.rows);
   if (problem_.output_dtype != DType::kF32) {

@@ -213,6 +213,21 @@ TEST(Linear, RetNetDividesByDecaysAndSums) {
             absl::StatusCode::kInvalidArgument);
 }
 
+// The same workspace serves them; what the first brought is gone by then, as
+// AddressSanitizer knows.
+TEST(Linear, NoProblemLooksAtTheOneBeforeIt) {
+  ProblemSpec before = LinearSpec(FamilyNamed("nope"), 9, 140, 140);
+  before.encoding = RetNet({}, 16, 1).value();
+  before.encoding->unit_ns = kSecond;
+  for (const char* name : {"nope", "rope", "damped"}) {
+    EXPECT_EQ(Judge({before, {.normaliser = Options::Normaliser::kRetNet}}),
+              "");
+    ProblemSpec spec = LinearSpec(FamilyNamed(name), 9, 140, 140);
+    if (spec.encoding) spec.encoding->absolute_lag = true;
+    EXPECT_EQ(Judge({spec, {.bidirectional = true}}), "") << name;
+  }
+}
+
 TEST(Linear, HeldKeysAreIntegrals) {
   for (const auto rule :
        {Options::InputRule::kZeroOrderHold, Options::InputRule::kTrapezoid}) {
