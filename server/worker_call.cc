@@ -12,6 +12,9 @@ WorkerCall::WorkerCall(const ServiceContext& context, Method method,
       arrival_(record_.MessageArrived()) {}
 
 absl::Status WorkerCall::Submit(double predicted_seconds, int priority) {
+  if (!arrival_.is_retry) {
+    context_.metrics.Offered(arrival_.tenant.id, predicted_seconds);
+  }
   absl::StatusOr<Admission::Ticket> ticket =
       context_.admission.Reserve(0, arrival_.tenant);
   if (!ticket.ok()) return ticket.status();
@@ -24,6 +27,7 @@ absl::Status WorkerCall::Submit(double predicted_seconds, int priority) {
                                 .priority = priority},
                                std::chrono::steady_clock::now());
   if (!admitted.ok()) return admitted;
+  context_.metrics.Admitted(predicted_seconds);
   context_.executor.Submit(*this, 1, arrival_.deadline,
                            {.tenant = arrival_.tenant.id,
                             .weight = arrival_.tenant.weight,
