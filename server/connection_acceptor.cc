@@ -22,7 +22,6 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/string_view.h"
 #include "absl/strings/strip.h"
 
 namespace attnd::server {
@@ -107,17 +106,6 @@ ino_t InodeOf(int socket) {
   return fstat(socket, &file) == 0 ? file.st_ino : 0;
 }
 
-bool ReadTcpInfo(int socket, tcp_info* info) {
-  socklen_t size = sizeof(*info);
-  return getsockopt(socket, IPPROTO_TCP, TCP_INFO, info, &size) == 0;
-}
-
-// What has arrived and was not read: megabytes of calls, which would be begun.
-void Discard(int socket) {
-  while (recv(socket, nullptr, 1 << 20, MSG_TRUNC | MSG_DONTWAIT) > 0) {
-  }
-}
-
 // As gRPC names it; empty for other families.
 std::string NameOf(const sockaddr_storage& peer) {
   char text[INET6_ADDRSTRLEN] = {};
@@ -136,21 +124,12 @@ std::string NameOf(const sockaddr_storage& peer) {
   return absl::StrCat("ipv6:%5B", text, "%5D:", ntohs(v6.sin6_port));
 }
 
-// A name without its port.
-absl::string_view HostOf(absl::string_view name) {
-  return name.substr(0, name.rfind(':'));
-}
-
 }  // namespace
 
-ConnectionAcceptor::ConnectionAcceptor(int64_t limit, Guard guard)
+ConnectionAcceptor::ConnectionAcceptor(int64_t limit)
     : limit_(std::max<int64_t>(1, std::min(limit, FileLimit() - kSpareFiles))),
-      guard_(std::move(guard)),
       wake_(eventfd(0, EFD_CLOEXEC)),
       spare_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
-
-ConnectionAcceptor::ConnectionAcceptor(int64_t limit)
-    : ConnectionAcceptor(limit, Guard()) {}
 
 absl::StatusOr<std::string> ConnectionAcceptor::Listen(
     const std::string& address, mode_t unix_mode, Take take) {
@@ -197,11 +176,8 @@ void ConnectionAcceptor::Run() {
     waiting.push_back({listener.socket, POLLIN, 0});
   }
   while (true) {
-    poll(
-        waiting.data(), waiting.size(),
-        guard_.resident == nullptr ? -1 : static_cast<int>(kLookAgain.count()));
+    poll(waiting.data(), waiting.size(), -1);
     if (waiting[0].revents != 0) return;
-    LookAtMemory(std::chrono::steady_clock::now());
     for (size_t i = 0; i < listeners_.size(); ++i) {
       if (waiting[i + 1].revents != 0) Accept(listeners_[i]);
     }
@@ -219,15 +195,14 @@ void ConnectionAcceptor::Accept(const Listener& listener) {
     if (errno == EMFILE || errno == ENFILE) AcceptWithoutFiles(listener);
     return;
   }
-  const Instant now = std::chrono::steady_clock::now();
-  std::string name = NameOf(peer);
-  if (Full(now) || KeptOut(name, now)) {
+  if (Full(std::chrono::steady_clock::now())) {
     ++refused_;
     close(socket);
     return;
   }
   {
     const ino_t inode = InodeOf(socket);
+    std::string name = NameOf(peer);
     if (name.empty()) name = absl::StrCat("unix:", inode);
     std::lock_guard lock(mutex_);
     // One of the same name is closed: its number is free again.
@@ -259,63 +234,6 @@ bool ConnectionAcceptor::Full(Instant now) {
   return full();
 }
 
-bool ConnectionAcceptor::KeptOut(const std::string& peer, Instant now) {
-  std::lock_guard lock(mutex_);
-  std::erase_if(kept_out_,
-                [now](const auto& each) { return each.second <= now; });
-  return kept_out_.find(HostOf(peer)) != kept_out_.end();
-}
-
-void ConnectionAcceptor::CutOff(const std::string& peer) {
-  const Instant now = std::chrono::steady_clock::now();
-  {
-    std::lock_guard lock(mutex_);
-    const auto it = connections_.find(peer);
-    if (it == connections_.end() || !CutOff(peer, it->second, now)) return;
-  }
-  if (guard_.told != nullptr) guard_.told(peer);
-}
-
-bool ConnectionAcceptor::CutOff(const std::string& peer, Connection& connection,
-                                Instant now) {
-  if (InodeOf(connection.socket) != connection.inode ||
-      std::exchange(connection.cut_off, true)) {
-    return false;
-  }
-  kept_out_[std::string(HostOf(peer))] = now + kKeptOut;
-  shutdown(connection.socket, SHUT_RDWR);
-  Discard(connection.socket);
-  ++cut_off_;
-  return true;
-}
-
-void ConnectionAcceptor::LookAtMemory(Instant now) {
-  if (guard_.resident == nullptr || now < next_look_) return;
-  const int64_t resident = guard_.resident();
-  const bool more = resident > std::exchange(last_resident_, resident);
-  const bool before = std::exchange(scarce_, resident > guard_.most && more);
-  next_look_ = now + (scarce_ ? kLookAgain : kLook);
-  if (!scarce_) return;
-  std::vector<std::string> cut_off;
-  {
-    std::lock_guard lock(mutex_);
-    ForgetClosed();
-    for (auto& [peer, connection] : connections_) {
-      tcp_info info = {};
-      if (!ReadTcpInfo(connection.socket, &info)) continue;
-      const auto received = static_cast<int64_t>(info.tcpi_bytes_received);
-      const auto sent = static_cast<int64_t>(info.tcpi_bytes_sent);
-      const bool took = received > std::exchange(connection.received, received);
-      const bool gave = sent > std::exchange(connection.sent, sent);
-      if (before && took && !gave && CutOff(peer, connection, now)) {
-        cut_off.push_back(peer);
-      }
-    }
-  }
-  if (guard_.told == nullptr) return;
-  for (const std::string& peer : cut_off) guard_.told(peer);
-}
-
 // gRPC closes the sockets and tells nobody. A number that stands for another
 // file by now has been closed.
 void ConnectionAcceptor::ForgetClosed() const {
@@ -336,8 +254,9 @@ std::optional<int64_t> ConnectionAcceptor::BytesReceived(
   const auto it = connections_.find(peer);
   if (it == connections_.end()) return std::nullopt;
   tcp_info info = {};
+  socklen_t size = sizeof(info);
   if (InodeOf(it->second.socket) != it->second.inode ||
-      !ReadTcpInfo(it->second.socket, &info)) {
+      getsockopt(it->second.socket, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
     return std::nullopt;
   }
   return static_cast<int64_t>(info.tcpi_bytes_received);

@@ -127,14 +127,13 @@ mode_t ModeOf(const v1::Listener& listener) {
 
 absl::Status ListenAll(const v1::ServerConfig& config, grpc::Service& service,
                        grpc::CallbackGenericService& generic,
-                       const TlsCredentials::Told& told,
-                       ConnectionAcceptor::Guard guard, GrpcListener& out) {
+                       const TlsCredentials::Told& told, GrpcListener& out) {
   grpc::ServerBuilder builder;
   SetTransport(config, builder);
   builder.RegisterService(&service);
   builder.RegisterCallbackGenericService(&generic);
-  out.connections = std::make_unique<ConnectionAcceptor>(
-      config.limits().connections(), std::move(guard));
+  out.connections =
+      std::make_unique<ConnectionAcceptor>(config.limits().connections());
   for (int i = 0; i < config.listeners_size(); ++i) {
     const v1::Listener& listener = config.listeners(i);
     auto credentials = grpc::InsecureServerCredentials();
@@ -206,16 +205,13 @@ void GrpcListener::Stop() {
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         grpc::Service& service,
                                         grpc::CallbackGenericService& generic,
-                                        const TlsCredentials::Told& told,
-                                        ConnectionAcceptor::Guard guard) {
+                                        const TlsCredentials::Told& told) {
   // Both affect servers built from now on; there is no other way to ask.
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   GrpcListener out;
   absl::Status status = ListenForHealth(config, out);
-  if (status.ok()) {
-    status = ListenAll(config, service, generic, told, std::move(guard), out);
-  }
+  if (status.ok()) status = ListenAll(config, service, generic, told, out);
   if (!status.ok()) return status;
   return out;
 }

@@ -44,13 +44,11 @@ struct GrpcListener {
 // moment it returns, and even before; the health service says SERVING under ""
 // as long as nobody sets it otherwise. UNAVAILABLE names the listener whose
 // port is taken; INVALID_ARGUMENT the file of TLS that cannot be used. `told`
-// learns what came of files of TLS that changed later. `guard` is that of
-// the connections of `service`.
+// learns what came of files of TLS that changed later.
 absl::StatusOr<GrpcListener> ListenGrpc(const v1::ServerConfig& config,
                                         grpc::Service& service,
                                         grpc::CallbackGenericService& generic,
-                                        const TlsCredentials::Told& told,
-                                        ConnectionAcceptor::Guard guard = {});
+                                        const TlsCredentials::Told& told);
 
 }  // namespace attnd::server
 

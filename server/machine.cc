@@ -237,14 +237,6 @@ Machine ReadMachine(const std::string& root, int affinity_cpus) {
   return machine;
 }
 
-int64_t ReadResidentBytes(const std::string& root) {
-  const std::vector<std::string> pages =
-      absl::StrSplit(ReadFile(root + "/proc/self/statm"), ' ');
-  int64_t resident = 0;
-  if (pages.size() < 2 || !absl::SimpleAtoi(pages[1], &resident)) return 0;
-  return resident * sysconf(_SC_PAGESIZE);
-}
-
 ProcessUsage ReadProcessUsage(const std::string& root) {
   ProcessUsage usage;
   ReadStat(root, usage);

@@ -48,8 +48,6 @@ struct ProcessUsage {
   int64_t cgroup_memory_bytes = 0;
 };
 ProcessUsage ReadProcessUsage(const std::string& root = "");
-// Its resident_bytes alone, in 10 us.
-int64_t ReadResidentBytes(const std::string& root = "");
 
 }  // namespace attnd::server
 

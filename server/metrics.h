@@ -70,7 +70,6 @@ struct MetricsReadings {
   Receiving::Load receiving = {};
   int64_t connections = 0;
   int64_t connections_refused = 0;
-  int64_t connections_cut_off = 0;
   AdmissionLimits limits = {};
   std::map<std::string, double> cost_factors = {};
 };

@@ -187,12 +187,7 @@ void Metrics::Series::MakeQueue() {
   connections = &MakeGauge("attnd_connections", "Open gRPC connections.");
   connections_refused = &MakeCounter(
       "attnd_connections_refused_total",
-      "Connections closed at once: too many, no file descriptor, or from a "
-      "host whose connection was cut off within the last second.");
-  connections_cut_off = &MakeCounter(
-      "attnd_connections_cut_off_total",
-      "Connections ended because they took calls back faster than the server "
-      "can let go of them.");
+      "Connections closed at once: too many, or no file descriptor.");
   queue_seconds = &MakeGauge("attnd_queue_cost_seconds",
                              "Predicted worker seconds that wait.");
   queue_bytes =
@@ -294,8 +289,6 @@ void Metrics::Series::Refresh(const MetricsReadings& readings) {
   connections->Set(static_cast<double>(readings.connections));
   Raise(*connections_refused,
         static_cast<double>(readings.connections_refused));
-  Raise(*connections_cut_off,
-        static_cast<double>(readings.connections_cut_off));
   limit_seconds->Set(readings.limits.queue_worker_seconds *
                      readings.limits.workers);
   limit_bytes->Set(static_cast<double>(readings.limits.bytes));

@@ -62,8 +62,8 @@ struct Metrics::Series {
       *inflight, *streams, *receive_bytes, *connections, *limit_seconds,
       *limit_bytes, *limit_requests, *queue_seconds, *queue_bytes, *cost_ratio,
       *encoders;
-  Counter *connections_refused, *connections_cut_off, *busy_seconds,
-      *cpu_seconds, *throttled_seconds, *throttled_periods, *minor_faults;
+  Counter *connections_refused, *busy_seconds, *cpu_seconds, *throttled_seconds,
+      *throttled_periods, *minor_faults;
   Gauge *resident, *virtual_memory, *open_files, *max_files, *threads,
       *start_time, *cgroup_memory;
 

@@ -47,13 +47,11 @@ Instant::duration Receiving::ThreadCpuTime() {
   return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
 }
 
-Receiving::Receiving(const Limits& limits, BytesOf bytes_of, CutOff cut_off,
-                     TimeSource* time, CpuTime cpu_time)
+Receiving::Receiving(const Limits& limits, BytesOf bytes_of, TimeSource* time,
+                     CpuTime cpu_time)
     : limit_(limits.bytes),
       most_(MostHeld(limits)),
-      most_receivers_(MostReceivers(limits)),
       bytes_of_(std::move(bytes_of)),
-      cut_off_(std::move(cut_off)),
       cpu_time_(std::move(cpu_time)),
       time_(time != nullptr ? *time : steady_) {}
 
@@ -83,7 +81,6 @@ absl::Status Receiving::Enter(std::shared_ptr<Receiver> receiver,
   (*place)->place_ = place;
   ++receivers_;
   Count(connection);
-  if (all.size() > most_receivers_) cut_off_(it->first);
   if (std::exchange(resting_, false)) wake_.notify_one();
   return absl::OkStatus();
 }

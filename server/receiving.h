@@ -53,16 +53,12 @@ class Receiving {
   // Bytes that the connection of this peer, as gRPC names it, received since
   // it was opened; nullopt if nobody knows.
   using BytesOf = std::function<std::optional<int64_t>(const std::string&)>;
-  // Ends the connection of this peer with all its calls; may be null where
-  // limits.streams is 0.
-  using CutOff = std::function<void(const std::string&)>;
   // The processor time of the calling thread.
   using CpuTime = std::function<Instant::duration()>;
 
   struct Limits {
     int64_t bytes = 0;          // of unfinished messages
     int64_t message_bytes = 0;  // of one message
-    int64_t streams = 0;        // of a connection at a time; 0 = any number
   };
   // Beyond this the connections that hold most lose all receivers (no fewer,
   // because gRPC's buffers are shared by the calls of a connection), until half
@@ -73,17 +69,9 @@ class Receiving {
     return std::max(limits.bytes / 4, limits.message_bytes / 8 * 9);
   }
 
-  // More calls of a connection than `limits.streams` wait for messages only
-  // where it takes calls back faster than they can be ended: gRPC leaves them
-  // out of its count at once, but keeps them until it comes to them. Such a
-  // connection is cut off.
-  static int64_t MostReceivers(const Limits& limits) {
-    return limits.streams == 0 ? INT64_MAX : 4 * limits.streams + 256;
-  }
-
   // `time` is borrowed; null = the steady clock.
-  Receiving(const Limits& limits, BytesOf bytes_of, CutOff cut_off,
-            TimeSource* time = nullptr, CpuTime cpu_time = ThreadCpuTime);
+  Receiving(const Limits& limits, BytesOf bytes_of, TimeSource* time = nullptr,
+            CpuTime cpu_time = ThreadCpuTime);
   ~Receiving() { Stop(); }
   Receiving(const Receiving&) = delete;
   Receiving& operator=(const Receiving&) = delete;
@@ -158,9 +146,7 @@ class Receiving {
   void Count(Connection& connection);
 
   const int64_t limit_, most_;
-  const size_t most_receivers_;
   const BytesOf bytes_of_;
-  const CutOff cut_off_;
   const CpuTime cpu_time_;
   SteadyTimeSource steady_;
   TimeSource& time_;

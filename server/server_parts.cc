@@ -70,18 +70,13 @@ Server::Parts::Parts(std::shared_ptr<const Settings> first, const Machine& m,
       metrics(ToMetricsInfo(*first, machine, measured)),
       admission(
           std::make_shared<Admission>(ToAdmissionLimits(config.effective))),
-      receiving(
-          {.bytes = config.effective.limits().receive_bytes(),
-           .message_bytes = config.effective.limits().message_bytes(),
-           .streams = config.effective.limits().streams_per_connection()},
-          [this](const std::string& peer) {
-            const ConnectionAcceptor* accepting = connections;
-            return accepting ? accepting->BytesReceived(peer) : std::nullopt;
-          },
-          [this](const std::string& peer) {
-            ConnectionAcceptor* accepting = connections;
-            if (accepting != nullptr) accepting->CutOff(peer);
-          }) {}
+      receiving({.bytes = config.effective.limits().receive_bytes(),
+                 .message_bytes = config.effective.limits().message_bytes()},
+                [this](const std::string& peer) {
+                  const ConnectionAcceptor* accepting = connections;
+                  return accepting ? accepting->BytesReceived(peer)
+                                   : std::nullopt;
+                }) {}
 
 absl::Status Server::Parts::StartExecutor() {
   auto started = Executor::Create({.workers = config.effective.workers(),
@@ -113,13 +108,7 @@ absl::Status Server::Parts::Listen() {
   ready = true;
   auto listening =
       ListenGrpc(config.effective, *service.methods, *service.attend,
-                 [this](const absl::Status& status) { TlsChanged(status); },
-                 {.resident = [] { return ReadResidentBytes(); },
-                  .most = machine.UsableMemory() / 8 * 5,
-                  .told =
-                      [this](const std::string& peer) {
-                        log.Warning("connection cut off", {{"peer", peer}});
-                      }});
+                 [this](const absl::Status& status) { TlsChanged(status); });
   if (!listening.ok()) return listening.status();
   grpc = *std::move(listening);
   connections = grpc.connections.get();
@@ -169,7 +158,6 @@ std::string Server::Parts::MetricsText() {
        .receiving = receiving.load(),
        .connections = accepting ? accepting->open() : 0,
        .connections_refused = accepting ? accepting->refused() : 0,
-       .connections_cut_off = accepting ? accepting->cut_off() : 0,
        .limits = admission->limits(),
        .cost_factors = costs.factors()});
 }

@@ -56,7 +56,7 @@ struct Server::Parts {
   AttentionService service;
   GrpcListener grpc;
   // Of grpc, for scrapes that may come before it is complete.
-  std::atomic<ConnectionAcceptor*> connections{nullptr};
+  std::atomic<const ConnectionAcceptor*> connections{nullptr};
   std::atomic<bool> ready{false};
   std::atomic<DrainState> drain{DrainState::kServing};
   std::mutex reload_mutex;  // one reload at a time

@@ -1,16 +1,12 @@
 #include "server/connection_acceptor.h"
 
 #include <arpa/inet.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <cstdint>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -22,18 +18,11 @@
 namespace attnd::server {
 namespace {
 
-using ::testing::ElementsAre;
-
 // A client's end.
 class Peer {
  public:
-  explicit Peer(const std::string& address,
-                in_addr_t from = htonl(INADDR_LOOPBACK))
+  explicit Peer(const std::string& address)
       : socket_(socket(AF_INET, SOCK_STREAM, 0)) {
-    sockaddr_in mine = {};
-    mine.sin_family = AF_INET;
-    mine.sin_addr.s_addr = from;
-    bind(socket_, reinterpret_cast<sockaddr*>(&mine), sizeof(mine));
     sockaddr_in to = {};
     to.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -72,9 +61,8 @@ class Peer {
 
 class ConnectionAcceptorTest : public ::testing::Test {
  protected:
-  void Start(int64_t limit, const std::string& address = "127.0.0.1:0",
-             ConnectionAcceptor::Guard guard = {}) {
-    acceptor_ = std::make_unique<ConnectionAcceptor>(limit, std::move(guard));
+  void Start(int64_t limit, const std::string& address = "127.0.0.1:0") {
+    acceptor_ = std::make_unique<ConnectionAcceptor>(limit);
     const auto real = acceptor_->Listen(address, 0600, [this](int socket) {
       {
         std::lock_guard lock(mutex_);
@@ -90,11 +78,6 @@ class ConnectionAcceptorTest : public ::testing::Test {
     acceptor_.reset();
     for (const int socket : served_) close(socket);
     served_.clear();
-  }
-
-  int served(size_t i) {
-    std::lock_guard lock(mutex_);
-    return served_.at(i);
   }
 
   std::unique_ptr<ConnectionAcceptor> acceptor_;
@@ -143,78 +126,6 @@ TEST_F(ConnectionAcceptorTest, AClosedConnectionMakesRoom) {
   EXPECT_EQ(acceptor_->open(), 0);
   Peer second(address_);
   EXPECT_EQ(second.Read(), '!');
-}
-
-TEST_F(ConnectionAcceptorTest, WhoIsCutOffIsKeptOutForAWhile) {
-  std::vector<std::string> told;
-  Start(10, "127.0.0.1:0",
-        {.told = [&](const std::string& peer) { told.push_back(peer); }});
-  Peer first(address_), second(address_);
-  ASSERT_EQ(first.Read(), '!');
-  ASSERT_EQ(second.Read(), '!');
-  const std::string name = absl::StrCat("ipv4:127.0.0.1:", first.port());
-  first.Send(1000);
-  acceptor_->CutOff("ipv4:127.0.0.1:1");  // has gone
-  acceptor_->CutOff(name);
-  acceptor_->CutOff(name);
-  EXPECT_THAT(told, ElementsAre(name));
-  EXPECT_EQ(acceptor_->cut_off(), 1);
-  EXPECT_EQ(first.Read(), '\0');
-  char byte = 0;
-  EXPECT_EQ(recv(served(0), &byte, 1, 0), 0) << "what nobody read is dropped";
-
-  Peer again(address_);
-  EXPECT_EQ(again.Read(), '\0');
-  EXPECT_EQ(acceptor_->refused(), 1);
-  Peer other(address_, inet_addr("127.0.0.2"));
-  EXPECT_EQ(other.Read(), '!') << "another host";
-  second.Send(1);
-  EXPECT_EQ(recv(served(1), &byte, 1, 0), 1) << "another connection";
-
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(30);
-  char answer = '\0';
-  while (answer == '\0' && std::chrono::steady_clock::now() < end) {
-    answer = Peer(address_).Read();
-  }
-  EXPECT_EQ(answer, '!');
-}
-
-TEST_F(ConnectionAcceptorTest, WhenMemoryRunsOutThoseWhoOnlySendAreCutOff) {
-  std::atomic<int64_t> resident{0};
-  std::atomic<bool> grows{false};
-  std::atomic<int> looks{0};
-  Start(10, "127.0.0.1:0",
-        {.resident =
-             [&] {
-               ++looks;
-               return resident += grows ? 1 : 0;
-             },
-         .most = 100});
-  Peer sends(address_), waits(address_), gets(address_);
-  for (Peer* peer : {&sends, &waits, &gets}) ASSERT_EQ(peer->Read(), '!');
-  const auto exchange = [&] {
-    sends.Send(1);
-    char byte = 0;
-    recv(served(0), &byte, 1, 0);
-    send(served(2), "!", 1, 0);
-    gets.Read();
-  };
-  // There is enough; there is no more.
-  for (const int64_t now : {0, 1000}) {
-    resident = now;
-    grows = now == 0;
-    for (const int until = looks + 4; looks < until;) exchange();
-    EXPECT_EQ(acceptor_->cut_off(), 0);
-  }
-  grows = true;
-  while (acceptor_->cut_off() == 0) exchange();
-  EXPECT_EQ(sends.Read(), '\0');
-  for (const int until = looks + 4; looks < until;) {
-    send(served(2), "!", 1, 0);
-    EXPECT_EQ(gets.Read(), '!');
-  }
-  EXPECT_EQ(acceptor_->cut_off(), 1);
-  EXPECT_EQ(acceptor_->open(), 3);
 }
 
 // gRPC 1.51 itself would never listen again.
