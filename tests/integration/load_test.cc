@@ -277,9 +277,13 @@ TEST_F(LoadTest, LongPlansWaitForAWorker) {
        {shapes.mutable_query(), shapes.mutable_key(), shapes.mutable_value()}) {
     tensor->clear_data();
   }
+  const std::string offered =
+      "attnd_offered_worker_seconds_total{tenant_class=\"default\"}";
+  const double before = Metric(offered);
   auto estimate =
       std::async(std::launch::async, [&] { return client_->Estimate(shapes); });
   ASSERT_TRUE(EventuallyMetric(kWaiting, 2));
+  EXPECT_GT(Metric(offered), before + 0.002);
   work_.Release(1 << 10);
   EXPECT_TRUE(running->Wait().ok());
   EXPECT_TRUE(waiting->Wait().ok()) << waiting->Wait().message;
