@@ -154,8 +154,7 @@ absl::StatusOr<v1::AttendRequest> ReadSaved(const std::string& path) {
   const absl::StatusOr<std::string> file = ReadFile(path, kMaxArrayBytes);
   if (!file.ok()) return file.status();
   v1::AttendRequest request;
-  // An empty file is an empty request, which nobody saves.
-  if (!file->empty() && request.ParseFromString(*file)) return request;
+  if (request.ParseFromString(*file)) return request;
   return absl::InvalidArgumentError(
       absl::StrCat(path, ": expected a serialized AttendRequest"));
 }

@@ -268,17 +268,6 @@ TEST_F(AttnctlLoad, ResultsThatCanBeWrittenAre) {
   }
 }
 
-TEST_F(AttnctlLoad, OnlyASavedRequestIsReplayed) {
-  ASSERT_TRUE(WriteFile(folder_ + "text", "not a request").ok());
-  for (const std::string& file : {folder_ + "text", std::string("/dev/null")}) {
-    const ProcessResult result =
-        RunAttnctl({"attend", "--target", stub_.address(), "--replay", file,
-                    "--out", folder_ + "o"});
-    EXPECT_EQ(result.exit_code, 4) << file;
-    EXPECT_THAT(result.err, HasSubstr(file + ": expected a serialized"));
-  }
-}
-
 TEST_F(AttnctlLoad, AFormOnStandardOutputHasItToItself) {
   const std::pair<const char*, const char*> forms[] = {
       {"--json=-", "{"},      {"--csv=-", "seconds,"},
