@@ -236,6 +236,9 @@ TEST_F(LoadProof, CancelledAndExpiredWork) {
   double slowest = 0;
   for (int i = 0; i < (full() ? 10 : 2); ++i) {
     auto call = client_->StartAttend(large);
+    // A worker makes its plan first; the small ones of a round have theirs too.
+    ASSERT_TRUE(EventuallyMetric("attnd_stage_seconds_count{stage=\"plan\"}",
+                                 11 * i + 1));
     ASSERT_TRUE(EventuallyMetric("attnd_workers_busy", 1));
     // What waits behind it and is given up must cost nothing.
     std::vector<std::unique_ptr<AttendHandle>> doomed;
