@@ -1,5 +1,5 @@
 // Squared distances between times as points on many circles: with c circles,
-// 2 sum_i (1 - cos w_i (t - s)), without ever subtracting from 1.
+// 2 sum_i (1 - cos w_i (t - s)).
 #ifndef ATTND_KERNELS_CIRCLE_DISTANCES_H_
 #define ATTND_KERNELS_CIRCLE_DISTANCES_H_
 
@@ -12,14 +12,19 @@ inline constexpr int64_t kCircleRows = 6;
 inline constexpr int64_t kCircleKeys = 32;
 
 // plane[r * stride + j] = |row r - key j|^2 for kCircleRows rows and the keys
-// [begin, end) of a block, and some around them up to a multiple of 32. A row
-// holds the cosines of all circles, then the sines; a block of keys holds the
-// cosines of its kCircleKeys keys on the first circle, on the next, ..., then
-// the sines. Circles of slow frequencies come first: their squares are small,
-// and sums lose the least. Error about 1.5e-7 of the sum beside that of the
-// points.
+// [begin, end) of a block, and some around them up to a multiple of 32. A block
+// of keys holds the cosines of its kCircleKeys keys on the first circle, on the
+// next, ..., then the sines; rows, kCircleRows at a time, likewise. Circles of
+// slow frequencies come first: their squares are small, and sums lose the
+// least. Error about 1.5e-7 of the sum beside that of the points.
+//
+// `near` promises that all that matter are less than `circles`. It saves
+// looking: what is as far as that is the sum of products, 2 sum_i (1 - q_i .
+// k_i), which is as good there and faster, and anything nearer a sum of
+// squares. So what a pair gets depends on nothing beside it.
 void CircleDistances(const float* rows, const float* keys, int64_t circles,
-                     int64_t begin, int64_t end, int64_t stride, float* plane);
+                     int64_t begin, int64_t end, int64_t stride, bool near,
+                     float* plane);
 
 }  // namespace attnd
 

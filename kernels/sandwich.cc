@@ -41,14 +41,34 @@ class Sandwich : public LagTerm {
   // Slow ones first: their squares are small.
   std::vector<TurnFrequency> frequencies_;
   std::vector<double> factors_;  // 1 / (8h/H)
+  double near_lag_;              // ticks, see NearLag
 };
+
+// Largest lag, in units, at which the squared distances, of which each circle
+// has (w lag)^2 at most and never more than 4, are surely less than the number
+// of circles. Expects slow frequencies first.
+double NearLag(const std::vector<double>& omegas) {
+  std::vector<double> squares = {0};  // of the slow ones
+  for (const double w : omegas) squares.push_back(squares.back() + w * w);
+  const size_t circles = omegas.size();
+  double lag = 0;
+  for (size_t slow = circles; slow > 0; --slow) {
+    const auto full = static_cast<double>(circles - slow);
+    const double left = static_cast<double>(circles) - 4 * full;
+    lag = std::sqrt(std::max(0.0, left) / squares[slow]);
+    if (omegas[slow - 1] * lag <= 2) break;
+  }
+  return 0.999 * lag;
+}
 
 Sandwich::Sandwich(const SandwichTerm& term, int query_heads,
                    const TickRatio& ratio) {
+  std::vector<double> omegas;
   for (int i = term.dim / 2; i >= 1; --i) {
-    frequencies_.push_back(
-        MakeTurnFrequency(std::pow(term.base, -2.0 * i / term.dim), ratio));
+    omegas.push_back(std::pow(term.base, -2.0 * i / term.dim));
+    frequencies_.push_back(MakeTurnFrequency(omegas.back(), ratio));
   }
+  near_lag_ = NearLag(omegas) / ratio.units_per_tick();
   for (int head = 0; head < query_heads; ++head) {
     factors_.push_back(query_heads / (8.0 * (head + 1)));
   }
@@ -103,7 +123,7 @@ void StampTimes(const ItemGeometry& item, bool queries, int64_t first,
   }
 }
 
-// Row by row: all cosines, then all sines. A few rows of zeros follow.
+// Like blocks of keys, but of kCircleRows rows: those past the last are zeros.
 const float* Sandwich::RowTable(const LagRectangle& tile,
                                 LagScratch* scratch) const {
   std::vector<int64_t> stamp;
@@ -111,17 +131,23 @@ const float* Sandwich::RowTable(const LagRectangle& tile,
   LagTable& rows = scratch->rows;
   if (stamp == rows.stamp) return rows.values.data();
   rows.stamp = std::move(stamp);
-  const int64_t width = 2 * circles(), padded = tile.rows + kCircleRows - 1;
+  const int64_t width = 2 * circles();
+  const int64_t padded =
+      (tile.rows + kCircleRows - 1) / kCircleRows * kCircleRows;
   float* table = rows.values.Reserve(padded * width);
+  std::fill_n(table, padded * width, 0.0f);
   scratch->phases.resize(circles());
+  std::vector<float> points(width);
   for (int64_t r = 0; r < tile.rows; ++r) {
     for (int64_t f = 0; f < circles(); ++f) {
       scratch->phases[f] = Phase(f, *tile.item, true, tile.first + r);
     }
-    float* row = table + r * width;
-    CirclePoints(scratch->phases.data(), circles(), row, row + circles());
+    CirclePoints(scratch->phases.data(), circles(), points.data(),
+                 points.data() + circles());
+    float* row =
+        table + r / kCircleRows * kCircleRows * width + r % kCircleRows;
+    for (int64_t i = 0; i < width; ++i) row[i * kCircleRows] = points[i];
   }
-  std::fill(table + tile.rows * width, table + padded * width, 0.0f);
   return table;
 }
 
@@ -167,9 +193,14 @@ void Sandwich::Prepare(const LagRectangle& tile, LagScratch* scratch,
         begin = std::min(begin, tile.Begin(s) - c);
         end = std::max(end, tile.End(s) - c);
       }
+      const LagRectangle pairs = {.item = tile.item,
+                                  .first = tile.first + r,
+                                  .rows = std::min(kCircleRows, tile.rows - r),
+                                  .key = tile.key + c,
+                                  .keys = count};
       CircleDistances(rows + r * 2 * circles(), key, circles(),
                       std::max<int64_t>(begin, 0), std::min(end, count), stride,
-                      plane + r * stride + c);
+                      pairs.LagsWithin(0, near_lag_), plane + r * stride + c);
     }
   }
 }

@@ -14,10 +14,10 @@ namespace attnd {
 // |bias - exact| <= kSandwichError * max(1, |bias|); up to 2.3e-7 was seen.
 inline constexpr double kSandwichError = 3e-7;
 
-// Expects a term that passed CheckBiasTerm (bias_checks.h). The sum is never
-// formed: 1 - cos(a - b) is half the squared distance of the points a and b of
-// the circle, which cancels nothing, and points stand at exact phases (rule
-// N2). One sum per pair serves all heads.
+// Expects a term that passed CheckBiasTerm (bias_checks.h). 1 - cos(a - b) is
+// half the squared distance of the points a and b of the circle, which cancels
+// nothing, and 1 - a . b where that cancels little; points stand at exact
+// phases (rule N2). One sum per pair serves all heads.
 std::unique_ptr<LagTerm> MakeSandwich(const SandwichTerm& term, int query_heads,
                                       const TickRatio& ratio);
 
