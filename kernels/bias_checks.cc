@@ -89,8 +89,10 @@ absl::Status TermCheck::operator()(const T5Term& term) const {
 
 absl::Status TermCheck::operator()(const HstuTerm& term) const {
   const std::string at = path + ".hstu_buckets";
-  return First(CheckRange(at + ".max_bucket", term.max_bucket, 1, kMaxBuckets),
-               CheckPositive(at + ".log_step", term.log_step),
+  absl::Status status =
+      CheckRange(at + ".max_bucket", term.max_bucket, 1, kMaxBuckets);
+  if (!status.ok()) return status;
+  return First(CheckPositive(at + ".log_step", term.log_step),
                CheckRows(at + ".table", term.table.size(), term.max_bucket + 1,
                          "max_bucket + 1"),
                CheckAllFinite(at + ".table", term.table));

@@ -53,8 +53,9 @@ absl::Status Check(const IdentityBlock& block, const std::string& path) {
 
 absl::Status Check(const RotationBlock& block, const std::string& path) {
   const std::string at = path + ".frequencies";
-  if (block.coordinates < 1) {
-    return Refuse(path + ".coordinates", block.coordinates, ">= 1");
+  if (block.coordinates < 1 || block.coordinates > kMaxDrives) {
+    return Refuse(path + ".coordinates", block.coordinates,
+                  absl::StrCat("1 to ", kMaxDrives));
   }
   absl::Status status =
       FirstRefusal(CheckNotEmpty(at, block.frequencies.size(), "one per plane"),
@@ -138,8 +139,9 @@ absl::Status Check(const LieReBlock& block, const std::string& path) {
     return Refuse(path + ".tile", block.dim,
                   absl::StrCat("2 to ", kMaxDenseDim));
   }
-  if (block.coordinates < 1) {
-    return Refuse(path + ".coordinates", block.coordinates, ">= 1");
+  if (block.coordinates < 1 || block.coordinates > kMaxDrives) {
+    return Refuse(path + ".coordinates", block.coordinates,
+                  absl::StrCat("1 to ", kMaxDrives));
   }
   return FirstRefusal(CheckCount(path + ".generators", block.generators.size(),
                                  static_cast<size_t>(block.coordinates) *
@@ -149,13 +151,12 @@ absl::Status Check(const LieReBlock& block, const std::string& path) {
 }
 
 absl::Status CheckDrive(const Drive& drive, const std::string& path) {
-  if (drive.coordinate < 0) {
-    return Refuse(path + ".coordinate", drive.coordinate, ">= 0");
-  }
-  if (drive.clock_channel < 0) {
-    return Refuse(path + ".clock_channel", drive.clock_channel, ">= 0");
-  }
-  return absl::OkStatus();
+  const auto check = [&](const char* field, int value) -> absl::Status {
+    if (value >= 0 && value < kMaxDrives) return absl::OkStatus();
+    return Refuse(path + field, value, absl::StrCat("0 to ", kMaxDrives - 1));
+  };
+  return FirstRefusal(check(".coordinate", drive.coordinate),
+                      check(".clock_channel", drive.clock_channel));
 }
 
 }  // namespace

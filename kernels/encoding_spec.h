@@ -25,6 +25,10 @@ namespace attnd {
 // (GPT-NeoX, Hugging Face), interleaved (2j, 2j + 1) (RoFormer, GPT-J).
 enum class PairLayout : uint8_t { kHalfSplit, kInterleaved };
 
+// Coordinates, and clock channels, that an encoding may name: as many as there
+// may be channels.
+inline constexpr int kMaxDrives = 1024;
+
 // What a block advances along: a coordinate of the time axis, or a channel of
 // the request's learned clock.
 struct Drive {

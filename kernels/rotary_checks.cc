@@ -106,6 +106,10 @@ struct ScalingCheck {
 absl::Status CheckAxes(const RotaryBlock& block, const std::string& path) {
   const std::vector<int>& sections = block.axes.sections;
   if (sections.empty()) return absl::OkStatus();
+  if (sections.size() > kMaxDrives) {
+    return Refuse(path, absl::StrCat(sections.size(), " entries"),
+                  absl::StrCat("at most ", kMaxDrives));
+  }
   absl::Status status = CheckNoneNegative(path, sections);
   if (!status.ok() || block.rotary_dim == 0) return status;
   const int64_t sum =

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <limits>
 #include <string>
 #include <vector>
@@ -65,6 +66,12 @@ INSTANTIATE_TEST_SUITE_P(
         Refused{T5Term{.table = k129}, "t5_buckets.table: 129 entries"},
         Refused{HstuTerm{.max_bucket = 0, .table = {0}},
                 "hstu_buckets.max_bucket: 0"},
+        Refused{HstuTerm{.max_bucket = -1, .table = k32},
+                "hstu_buckets.max_bucket: -1"},
+        Refused{HstuTerm{.max_bucket = INT_MAX, .table = k32},
+                "hstu_buckets.max_bucket: 2147483647"},
+        Refused{T5Term{.buckets = INT_MIN, .table = k32},
+                "t5_buckets.buckets: -2147483648"},
         Refused{HstuTerm{.log_step = -1, .table = k129},
                 "hstu_buckets.log_step: -1"},
         Refused{HstuTerm{.table = k32}, "hstu_buckets.table: 32 entries"},

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <climits>
 #include <limits>
 #include <string>
 #include <utility>
@@ -125,10 +126,21 @@ std::vector<Bad> OtherBadBlocks() {
       {"liere.tile: 1", LieReBlock{.dim = 1}},
       {"liere.generators: 2 entries, expected 6",
        LieReBlock{.dim = 3, .coordinates = 2, .generators = {1, 2}}},
-      {"coordinate: -1, expected >= 0",
+      {"coordinate: -1, expected 0 to 1023",
        Block(IdentityBlock{}, {.coordinate = -1})},
-      {"clock_channel: -2, expected >= 0",
+      {"coordinate: 2147483647, expected 0 to 1023",
+       Block(IdentityBlock{}, {.coordinate = INT_MAX})},
+      {"coordinate: 1024, expected 0 to 1023",
+       Block(IdentityBlock{}, {.coordinate = 1024})},
+      {"clock_channel: -2, expected 0 to 1023",
        Block(IdentityBlock{}, {.clock = true, .clock_channel = -2})},
+      {"clock_channel: 2147483647, expected 0 to 1023",
+       Block(IdentityBlock{}, {.clock = true, .clock_channel = INT_MAX})},
+      {"rotation.coordinates: 2147483647, expected 1 to 1024",
+       RotationBlock{.frequencies = {1}, .coordinates = INT_MAX}},
+      {"rotary.axes.sections: 1025 entries, expected at most 1024",
+       RotaryBlock{.rotary_dim = 2,
+                   .axes = {.sections = std::vector<int>(1025)}}},
   };
 }
 
