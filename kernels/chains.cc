@@ -294,13 +294,13 @@ int64_t FactorCount(const HeadEncoder& head) {
   return count;
 }
 
-void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
+void MakeFactors(const HeadEncoder& head, const SourceLags& lags, bool mirrored,
                  float* factors) {
-  HWY_DYNAMIC_DISPATCH(MakeFactorsImpl)(head, tau, factors);
+  HWY_DYNAMIC_DISPATCH(MakeFactorsImpl)(head, lags.rounded(), factors);
   float* out = factors + ChainFloats(head);
   for (const HeadEncoder::Small& small : head.smalls()) {
     const std::vector<double> exp =
-        SmallExp(small, tau[small.source], mirrored);
+        SmallExp(small, lags.exact(small.source), mirrored);
     out = std::copy(exp.begin(), exp.end(), out);
   }
 }
@@ -318,15 +318,15 @@ void AdvanceQueries(const HeadEncoder& head, const float* factors,
   }
 }
 
-void AdvanceQueriesByRow(const HeadEncoder& head, const float* tau,
+void AdvanceQueriesByRow(const HeadEncoder& head, const SourceLags& lags,
                          bool mirrored, const float* src, int rows,
                          int64_t stride, float* dst) {
   HWY_DYNAMIC_DISPATCH(AdvanceQueriesByRowImpl)
-  (head, tau, src, rows, stride, dst);
+  (head, lags.rounded(), src, rows, stride, dst);
   for (const HeadEncoder::Small& small : head.smalls()) {
     for (int r = 0; r < rows; ++r) {
       const std::vector<float> matrix =
-          SmallMatrix(small, tau[small.source * rows + r], mirrored);
+          SmallMatrix(small, lags.exact(small.source * rows + r), mirrored);
       ApplyMatrix(matrix.data(), small.size, true,
                   dst + r * stride + small.first, 1);
     }
@@ -348,16 +348,16 @@ void AdvanceKeys(const HeadEncoder& head, const float* factors,
   }
 }
 
-void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
+void AdvanceKeysByColumn(const HeadEncoder& head, const SourceLags& lags,
                          bool mirrored, const float* src, int64_t src_width,
                          int64_t positions, int width, float* dst,
                          int64_t dst_width) {
   HWY_DYNAMIC_DISPATCH(AdvanceKeysByColumnImpl)
-  (head, tau, src, src_width, positions, width, dst, dst_width);
+  (head, lags.rounded(), src, src_width, positions, width, dst, dst_width);
   for (const HeadEncoder::Small& small : head.smalls()) {
     for (int j = 0; j < width; ++j) {
       const std::vector<float> matrix =
-          SmallMatrix(small, tau[small.source * width + j], mirrored);
+          SmallMatrix(small, lags.exact(small.source * width + j), mirrored);
       ApplyMatrix(matrix.data(), small.size, false,
                   dst + int64_t{small.first} * dst_width + j, dst_width);
     }

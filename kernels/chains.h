@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "kernels/encoder.h"
+#include "kernels/source_lags.h"
 
 namespace attnd {
 
@@ -26,10 +27,10 @@ inline constexpr int kKeyGroup = 16;
 // Floats that the factors of one lag take.
 int64_t FactorCount(const HeadEncoder& head);
 
-// Fills `factors` for lags `tau` in units, one per source. `mirrored` says that
-// they are sizes of negative lags (the two-sided rule). Factors of a lag below
-// 0 grow: exact to e^11, as others are, and infinite or NaN far beyond.
-void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
+// Fills `factors` for one lag per source. `mirrored` says that they are sizes
+// of negative lags (the two-sided rule). Factors of a lag below 0 grow: exact
+// to e^11, as others are, and infinite or NaN far beyond.
+void MakeFactors(const HeadEncoder& head, const SourceLags& lags, bool mirrored,
                  float* factors);
 
 // dst = A(tau)^T src for `rows` rows of `stride` floats in encoded order; may
@@ -37,9 +38,9 @@ void MakeFactors(const HeadEncoder& head, const float* tau, bool mirrored,
 void AdvanceQueries(const HeadEncoder& head, const float* factors,
                     const float* src, int rows, int64_t stride, float* dst);
 
-// dst[r] = A(tau_r)^T src[r]: one lag per row and source, tau [sources, rows];
+// dst[r] = A(tau_r)^T src[r]: one lag per row and source, [sources, rows];
 // may be in place.
-void AdvanceQueriesByRow(const HeadEncoder& head, const float* tau,
+void AdvanceQueriesByRow(const HeadEncoder& head, const SourceLags& lags,
                          bool mirrored, const float* src, int rows,
                          int64_t stride, float* dst);
 
@@ -50,9 +51,9 @@ void AdvanceKeys(const HeadEncoder& head, const float* factors,
                  const float* src, int64_t src_width, int64_t positions,
                  int width, float* dst, int64_t dst_width);
 
-// dst[., j] = A(tau_j) src[., j]: one lag per column and source, tau [sources,
+// dst[., j] = A(tau_j) src[., j]: one lag per column and source, [sources,
 // width], width a multiple of 16; may be in place.
-void AdvanceKeysByColumn(const HeadEncoder& head, const float* tau,
+void AdvanceKeysByColumn(const HeadEncoder& head, const SourceLags& lags,
                          bool mirrored, const float* src, int64_t src_width,
                          int64_t positions, int width, float* dst,
                          int64_t dst_width);

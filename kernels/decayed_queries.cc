@@ -17,8 +17,8 @@ void DecayedQueries::Start(KeyPack& pack, int64_t first, int64_t count,
   queries_ = queries;
   std::fill(std::begin(group_done_), std::end(group_done_), false);
   groups_.Reserve(kMaxTileRows * pack.dim());
-  factors_.Reserve(FactorCount(*head_) + pack.axes().sources() * kRowGroup +
-                   kKeyGroup);
+  factors_.Reserve(FactorCount(*head_));
+  lags_.Reserve(pack.axes().sources() * kRowGroup + kKeyGroup);
 }
 
 bool DecayedQueries::After(int64_t row, int64_t key) const {
@@ -35,15 +35,14 @@ const float* DecayedQueries::Group(int64_t row) {
   bool& done = group_done_[row / kRowGroup];
   if (done) return group;
   done = true;
-  float* tau = factors_.data() + FactorCount(*head_);
   const int64_t rows = std::min(kRowGroup, count_ - row);
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t r = 0; r < rows; ++r) {
-      tau[s * rows + r] = static_cast<float>(
-          pack_->axes().QueryMinusQuery(s, first_ + row + r, first_ + row));
+      lags_.Set(s * rows + r, pack_->axes().QueryMinusQuery(s, first_ + row + r,
+                                                            first_ + row));
     }
   }
-  AdvanceQueriesByRow(*head_, tau, false, queries_ + row * dim,
+  AdvanceQueriesByRow(*head_, lags_, false, queries_ + row * dim,
                       static_cast<int>(rows), dim, group);
   return group;
 }
@@ -54,12 +53,10 @@ const float* DecayedQueries::MovedTo(int64_t row, int64_t count,
   float* moved = moved_.Reserve(kMaxTileRows * dim);
   for (int64_t r = row; r < row + count; r += kRowGroup) {
     const float* group = Group(r);
-    float* tau = factors_.data() + FactorCount(*head_);
     for (int s = 0; s < pack_->axes().sources(); ++s) {
-      tau[s] = static_cast<float>(
-          pack_->axes().QueryMinusKey(s, first_ + r, reference));
+      lags_.Set(s, pack_->axes().QueryMinusKey(s, first_ + r, reference));
     }
-    MakeFactors(*head_, tau, false, factors_.data());
+    MakeFactors(*head_, lags_, false, factors_.data());
     AdvanceQueries(*head_, factors_.data(), group,
                    static_cast<int>(std::min(kRowGroup, row + count - r)), dim,
                    moved + (r - row) * dim);
@@ -70,7 +67,8 @@ const float* DecayedQueries::MovedTo(int64_t row, int64_t count,
 
 int64_t DecayedQueries::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
-         (groups_.capacity() + moved_.capacity() + factors_.capacity());
+             (groups_.capacity() + moved_.capacity() + factors_.capacity()) +
+         lags_.scratch_bytes();
 }
 
 }  // namespace attnd

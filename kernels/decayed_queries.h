@@ -8,6 +8,7 @@
 #include "kernels/encoder.h"
 #include "kernels/gemm.h"
 #include "kernels/key_pack.h"
+#include "kernels/source_lags.h"
 #include "kernels/tensor.h"
 
 namespace attnd {
@@ -45,6 +46,7 @@ class DecayedQueries {
   AlignedBuffer groups_;
   bool group_done_[kMaxTileRows / kRowGroup] = {};
   AlignedBuffer moved_, factors_;
+  SourceLags lags_;
 };
 
 }  // namespace attnd

@@ -194,16 +194,15 @@ void KeyPack::EnsureHalfValues(int64_t first, int64_t last) {
 void KeyPack::MoveToReference(int64_t first, int64_t reference, float* block) {
   const float* grouped = GroupedBlock(first);
   const int sources = axes_.sources();
-  float* factors = factors_.Reserve(FactorCount(*head_) + kKeyGroup + sources);
-  float* tau = factors + FactorCount(*head_);
+  float* factors = factors_.Reserve(FactorCount(*head_) + kKeyGroup);
+  lags_.Reserve(sources);
   for (int64_t g = 0; g < kKeyBlock; g += kKeyGroup) {
     const int64_t last = std::min(first + g + kKeyGroup, item_->key_rows) - 1;
     for (int s = 0; s < sources; ++s) {
       // Groups beyond the last key hold zeros; any lag serves them.
-      tau[s] = static_cast<float>(
-          std::max(0.0, axes_.KeyMinusKey(s, reference, last)));
+      lags_.Set(s, std::max(0.0, axes_.KeyMinusKey(s, reference, last)));
     }
-    MakeFactors(*head_, tau, false, factors);
+    MakeFactors(*head_, lags_, false, factors);
     AdvanceKeys(*head_, factors, grouped + g, kKeyBlock, dim_, kKeyGroup,
                 block + g, kKeyBlock);
   }
@@ -218,7 +217,7 @@ const float* KeyPack::GroupedBlock(int64_t first) {
   next_grouped_ = (next_grouped_ + 1) % static_cast<int>(grouped_.size());
   const float* raw = RawBlock(first);
   float* out = kept.block.Reserve(kKeyBlock * dim_);
-  float* lags = lags_.Reserve(axes_.sources() * kKeyBlock);
+  lags_.Reserve(axes_.sources() * kKeyBlock);
   for (int s = 0; s < axes_.sources(); ++s) {
     for (int64_t j = 0; j < kKeyBlock; ++j) {
       const int64_t key = std::min(first + j, item_->key_rows - 1);
@@ -226,12 +225,12 @@ const float* KeyPack::GroupedBlock(int64_t first) {
           std::min(first + j / kKeyGroup * kKeyGroup + kKeyGroup,
                    item_->key_rows) -
           1;
-      lags[s * kKeyBlock + j] =
-          static_cast<float>(std::max(0.0, axes_.KeyMinusKey(s, last, key)));
+      lags_.Set(s * kKeyBlock + j,
+                std::max(0.0, axes_.KeyMinusKey(s, last, key)));
     }
   }
-  AdvanceKeysByColumn(*head_, lags, false, raw, kKeyBlock, dim_, kKeyBlock, out,
-                      kKeyBlock);
+  AdvanceKeysByColumn(*head_, lags_, false, raw, kKeyBlock, dim_, kKeyBlock,
+                      out, kKeyBlock);
   kept.first = first;
   return out;
 }
@@ -389,11 +388,12 @@ int64_t KeyPack::scratch_bytes() const {
               half_at_last_.capacity()) +
          static_cast<int64_t>(sizeof(float)) *
              (keys_.capacity() + values_.capacity() + rows_.capacity() +
-              lags_.capacity() + at_last_.capacity() + factors_.capacity() +
+              at_last_.capacity() + factors_.capacity() +
               unrounded_.capacity() +
               static_cast<int64_t>(grouped_.size()) *
                   grouped_[0].block.capacity() +
-              static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity());
+              static_cast<int64_t>(raw_.size()) * raw_[0].block.capacity()) +
+         lags_.scratch_bytes();
 }
 
 }  // namespace attnd

@@ -13,6 +13,7 @@
 #include "kernels/drive_axes.h"
 #include "kernels/gemm.h"
 #include "kernels/plan.h"
+#include "kernels/source_lags.h"
 #include "kernels/tensor.h"
 
 namespace attnd {
@@ -141,7 +142,8 @@ class KeyPack {
   // The same of keys that are packed as they lie in the request.
   const float* plain_keys_ = nullptr;
   bool keys_in_order_ = false;  // row after row
-  AlignedBuffer keys_, values_, rows_, lags_, at_last_, factors_;
+  AlignedBuffer keys_, values_, rows_, at_last_, factors_;
+  SourceLags lags_;
   struct HalfState {
     bool keys = false, values = false;
   };

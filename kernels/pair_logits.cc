@@ -192,14 +192,14 @@ void AddDecayLogits(const HeadEncoder& head, absl::Span<const int> chains,
 }
 
 void PairLogits(const HeadEncoder& head, const float* q, const float* k,
-                int64_t k_width, int64_t positions, const float* tau,
+                int64_t k_width, int64_t positions, const SourceLags& lags,
                 float* logits) {
   HWY_DYNAMIC_DISPATCH(PairLogitsImpl)
-  (head, q, k, k_width, positions, tau, logits);
+  (head, q, k, k_width, positions, lags.rounded(), logits);
   // The vector loop took small blocks as identity; replace their share.
   for (const HeadEncoder::Small& small : head.smalls()) {
     for (int j = 0; j < kKeyGroup; ++j) {
-      const float lag = tau[small.source * kKeyGroup + j];
+      const double lag = lags.exact(small.source * kKeyGroup + j);
       const std::vector<double> exp = SmallExp(small, std::fabs(lag), lag < 0);
       double change = 0;
       for (int r = 0; r < small.size; ++r) {

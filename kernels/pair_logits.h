@@ -11,14 +11,15 @@
 
 namespace attnd {
 
-// logits[j] = q^T A(tau_j) k_j for 16 keys of one query: k [positions, k_width]
-// (16 columns read), tau [sources, 16], all >= 0. Rotations are already
+// logits[j] = q^T A(lag_j) k_j for 16 keys of one query: k [positions, k_width]
+// (16 columns read), lags [sources, 16], all >= 0. Rotations are already
 // applied.
 void PairLogits(const HeadEncoder& head, const float* q, const float* k,
-                int64_t k_width, int64_t positions, const float* tau,
+                int64_t k_width, int64_t positions, const SourceLags& lags,
                 float* logits);
 
-// logits[j] += the share of some chains alone, from the same arrays.
+// logits[j] += the share of some chains alone, from the same arrays and the
+// lags in f32.
 void AddChainLogits(const HeadEncoder& head, absl::Span<const int> chains,
                     const float* q, const float* k, int64_t k_width,
                     const float* tau, float* logits);

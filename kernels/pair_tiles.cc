@@ -78,14 +78,13 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
     if (!Separated(piece, side)) continue;
     int64_t width = 0;
     const float* group = AdvancedGroup(piece, side, &width);
-    float* tau = lags_.data();
     const int64_t row = rows_.first + piece.row;
     for (int s = 0; s < pack_->axes().sources(); ++s) {
       const double lag =
           side == kPast ? pack_->axes().QueryMinusKey(s, row, piece.last_key)
                         : -pack_->axes().QueryMinusKey(s, row + piece.rows - 1,
                                                        piece.first_key);
-      tau[s] = static_cast<float>(lag);
+      lags_.Set(s, lag);
     }
     MoveGroup(group, width, side);
     MultiplyPiece(piece, AdvancedQueries(piece, side), logits, stride);
@@ -99,7 +98,7 @@ void PairTiles::FillPiece(const Piece& piece, float* logits, int64_t stride) {
 
 // The group by the lags in lags_, one per source, into moved_.
 void PairTiles::MoveGroup(const float* group, int64_t width, Side side) {
-  MakeFactors(*head_, lags_.data(), side == kFuture, factors_.data());
+  MakeFactors(*head_, lags_, side == kFuture, factors_.data());
   AdvanceKeys(*head_, factors_.data(), group, width, pack_->dim(), kKeyGroup,
               moved_.data(), kKeyGroup);
 }
@@ -140,14 +139,13 @@ const float* PairTiles::AdvancedQueries(const Piece& piece, Side side) {
   if (future_done_) return out;
   future_done_ = true;
   const int64_t row = rows_.first + piece.row;
-  float* tau = lags_.data();
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t r = 0; r < piece.rows; ++r) {
-      tau[s * piece.rows + r] = static_cast<float>(
-          pack_->axes().QueryMinusQuery(s, row + piece.rows - 1, row + r));
+      lags_.Set(s * piece.rows + r, pack_->axes().QueryMinusQuery(
+                                        s, row + piece.rows - 1, row + r));
     }
   }
-  AdvanceQueriesByRow(*head_, tau, true,
+  AdvanceQueriesByRow(*head_, lags_, true,
                       rows_.queries + piece.row * rows_.stride,
                       static_cast<int>(piece.rows), pack_->dim(), out);
   return out;
@@ -166,15 +164,14 @@ const float* PairTiles::AdvancedGroup(const Piece& piece, Side side,
   float* out = groups_.data() + piece.group * pack_->dim() * kKeyGroup;
   if (future_group_done_[piece.group]) return out;
   future_group_done_[piece.group] = true;
-  float* tau = lags_.data();
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {
       const int64_t key = std::min(piece.first_key + j, piece.last_key);
-      tau[s * kKeyGroup + j] = static_cast<float>(
-          pack_->axes().KeyMinusKey(s, key, piece.first_key));
+      lags_.Set(s * kKeyGroup + j,
+                pack_->axes().KeyMinusKey(s, key, piece.first_key));
     }
   }
-  AdvanceKeysByColumn(*head_, tau, true, piece.raw, kKeyBlock, pack_->dim(),
+  AdvanceKeysByColumn(*head_, lags_, true, piece.raw, kKeyBlock, pack_->dim(),
                       kKeyGroup, out, kKeyGroup);
   return out;
 }
@@ -226,11 +223,10 @@ bool PairTiles::Overlapping(const Piece& piece, float* logits, int64_t stride) {
 // A(r - s) k for the keys of a piece, r the time of query `row`, which some lie
 // after. Of chains in fast_ it may be anything; they are cleared afterwards.
 void PairTiles::MoveToRow(const Piece& piece, int64_t row) {
-  float* tau = lags_.data();
   const int sources = pack_->axes().sources();
   if (!head_->coupled()) {
     // Back from the group's last key: one lag for all.
-    for (int s = 0; s < sources; ++s) tau[s] = -reach_[s];
+    for (int s = 0; s < sources; ++s) lags_.Set(s, -reach_[s]);
     int64_t width = 0;
     const float* group = AdvancedGroup(piece, kPast, &width);
     return MoveGroup(group, width, kPast);
@@ -238,11 +234,10 @@ void PairTiles::MoveToRow(const Piece& piece, int64_t row) {
   for (int s = 0; s < sources; ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {
       const int64_t key = std::min(piece.first_key + j, piece.last_key);
-      tau[s * kKeyGroup + j] =
-          static_cast<float>(pack_->axes().QueryMinusKey(s, row, key));
+      lags_.Set(s * kKeyGroup + j, pack_->axes().QueryMinusKey(s, row, key));
     }
   }
-  AdvanceKeysByColumn(*head_, tau, false, piece.raw, kKeyBlock, pack_->dim(),
+  AdvanceKeysByColumn(*head_, lags_, false, piece.raw, kKeyBlock, pack_->dim(),
                       kKeyGroup, moved_.data(), kKeyGroup);
 }
 
@@ -267,9 +262,9 @@ void PairTiles::AddFast(const Piece& piece, float* logits, int64_t stride) {
   }
   fast_.erase(fast_.begin(), polynomials);
   for (int64_t r = 0; !fast_.empty() && r < piece.rows; ++r) {
-    PairLags(piece, r, lags_.data());
+    PairLags(piece, r);
     AddChainLogits(*head_, fast_, queries + r * rows_.stride, piece.raw,
-                   kKeyBlock, lags_.data(), logits + r * stride);
+                   kKeyBlock, lags_.rounded(), logits + r * stride);
   }
 }
 
@@ -300,24 +295,23 @@ void PairTiles::Interleave(const Piece& piece, int source,
 
 // Lags of one row to the keys of a piece; negative ones are hidden unless the
 // two-sided rule holds.
-void PairTiles::PairLags(const Piece& piece, int64_t row, float* tau) const {
+void PairTiles::PairLags(const Piece& piece, int64_t row) {
   const int64_t i = rows_.first + piece.row + row;
   for (int s = 0; s < pack_->axes().sources(); ++s) {
     for (int64_t j = 0; j < kKeyGroup; ++j) {
       const int64_t key = std::min(piece.first_key + j, piece.last_key);
       const double lag = pack_->axes().QueryMinusKey(s, i, key);
-      tau[s * kKeyGroup + j] = static_cast<float>(
-          encoder_->absolute_lag() ? lag : std::max(lag, 0.0));
+      lags_.Set(s * kKeyGroup + j,
+                encoder_->absolute_lag() ? lag : std::max(lag, 0.0));
     }
   }
 }
 
 void PairTiles::PairByPair(const Piece& piece, float* logits, int64_t stride) {
   for (int64_t r = 0; r < piece.rows; ++r) {
-    PairLags(piece, r, lags_.data());
+    PairLags(piece, r);
     PairLogits(*head_, rows_.queries + (piece.row + r) * rows_.stride,
-               piece.raw, kKeyBlock, pack_->dim(), lags_.data(),
-               logits + r * stride);
+               piece.raw, kKeyBlock, pack_->dim(), lags_, logits + r * stride);
   }
 }
 
@@ -340,8 +334,9 @@ void PairTiles::Averaged(const Piece& piece, float* logits, int64_t stride) {
 
 int64_t PairTiles::scratch_bytes() const {
   return static_cast<int64_t>(sizeof(float)) *
-         (queries_.capacity() + groups_.capacity() + moved_.capacity() +
-          factors_.capacity() + lags_.capacity());
+             (queries_.capacity() + groups_.capacity() + moved_.capacity() +
+              factors_.capacity()) +
+         lags_.scratch_bytes();
 }
 
 }  // namespace attnd

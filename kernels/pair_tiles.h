@@ -10,6 +10,7 @@
 #include "kernels/key_pack.h"
 #include "kernels/pair_logits.h"
 #include "kernels/plan.h"
+#include "kernels/source_lags.h"
 #include "kernels/tensor.h"
 
 namespace attnd {
@@ -56,7 +57,7 @@ class PairTiles {
   void MoveToRow(const Piece& piece, int64_t row);
   void AddFast(const Piece& piece, float* logits, int64_t stride);
   void Interleave(const Piece& piece, int source, Interleaving* times) const;
-  void PairLags(const Piece& piece, int64_t row, float* tau) const;
+  void PairLags(const Piece& piece, int64_t row);
   void PairByPair(const Piece& piece, float* logits, int64_t stride);
   void Averaged(const Piece& piece, float* logits, int64_t stride);
 
@@ -68,7 +69,8 @@ class PairTiles {
   std::vector<int> fast_;         // chains of one Overlapping
   std::vector<int> fast_decays_;  // those of order 1 and one source
   std::vector<float> reach_;      // back to the first row, per source
-  AlignedBuffer queries_, groups_, moved_, factors_, lags_;
+  AlignedBuffer queries_, groups_, moved_, factors_;
+  SourceLags lags_;
   std::vector<bool> future_group_done_;
   bool future_done_ = false;
 };
