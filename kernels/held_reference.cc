@@ -15,14 +15,23 @@ constexpr double kWeights[] = {0.2955242247147529, 0.2692667193099963,
                                0.2190863625159820, 0.1494513491505806,
                                0.0666713443086881};
 
-// Largest eigenvalue-like number of a generator.
-double Stiffness(const Generator& generator) {
+// Largest frequency of a generator.
+double Turning(const Generator& generator) {
   double most = 0;
   for (const Plane& p : generator.planes()) {
     double turns = std::abs(p.omega);
     for (const PlaneTerm& term : p.further) turns += std::abs(term.omega);
     most = std::max(most, turns);
   }
+  for (const SmallBlock& s : generator.small_blocks()) {
+    for (double x : s.rotation) most = std::max(most, std::abs(x));
+  }
+  return most;
+}
+
+// Largest eigenvalue-like number of a generator.
+double Stiffness(const Generator& generator) {
+  double most = Turning(generator);
   for (const Chain& c : generator.chains()) {
     most = std::max({most, c.rate, std::abs(c.coupling)});
   }
@@ -85,7 +94,7 @@ bool HeldKeys::SeenBy(int64_t i, int64_t j) const {
   return problem_.attention.mask.strict ? lag > 0 : lag >= 0;
 }
 
-void HeldKeys::Move(int64_t i, int64_t j, const std::vector<double>& key,
+bool HeldKeys::Move(int64_t i, int64_t j, const std::vector<double>& key,
                     std::vector<double>& moved,
                     std::vector<double>& size) const {
   const size_t dim = key.size();
@@ -117,25 +126,29 @@ void HeldKeys::Move(int64_t i, int64_t j, const std::vector<double>& key,
           Gap(from, {false, rules_.order()[rank - 1]}) * units_per_tick_ / 2;
     }
     if (encoder_ != nullptr) matrix = Matrix(to, from, until, 0);
-    return add(matrix, weight);
+    add(matrix, weight);
+    return true;
   }
   // Panels halve towards the end of the hold, where decays are steepest, and
   // are short against every turn.
-  double stiffness = 0;
+  double stiffness = 0, turning = 0;
   if (encoder_ != nullptr) {
     const Generator& generator = encoder_->head(kv_head_).generator();
     for (const Drive& drive : generator.drives()) {
-      stiffness =
-          std::max(stiffness, Stiffness(generator) *
-                                  std::abs(DriveGap(drive, until, from)));
+      const double hold = std::abs(DriveGap(drive, until, from));
+      stiffness = std::max(stiffness, Stiffness(generator) * hold);
+      turning = std::max(turning, Turning(generator) * hold);
     }
   }
+  constexpr double kMostPieces = 1000, kReach = 3;
+  if (!(turning < kMostPieces * kReach)) return false;
   double end = 1;  // shares of the hold that are left, from the end
   while (true) {
     const bool last = end * stiffness < 1;
     const double begin = last ? 0 : end / 2;
     const int pieces =
-        1 + static_cast<int>(std::min(1000.0, (end - begin) * stiffness / 3));
+        1 + static_cast<int>(
+                std::min(kMostPieces, (end - begin) * stiffness / kReach));
     for (int piece = 0; piece < pieces; ++piece) {
       const double half = (end - begin) / pieces / 2;
       const double middle = begin + (2 * piece + 1) * half;
@@ -147,7 +160,7 @@ void HeldKeys::Move(int64_t i, int64_t j, const std::vector<double>& key,
         }
       }
     }
-    if (last) break;
+    if (last) return true;
     end = begin;
   }
 }

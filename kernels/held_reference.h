@@ -17,8 +17,9 @@ class HeldKeys {
            const Encoder* encoder, int64_t batch, int64_t kv_head);
 
   // moved = what key j, seen by query i, is worth there, and size = the same
-  // with absolute values inside the sums and integrals.
-  void Move(int64_t i, int64_t j, const std::vector<double>& key,
+  // with absolute values inside the sums and integrals. False where the hold
+  // takes so many turns that the integral would miss some.
+  bool Move(int64_t i, int64_t j, const std::vector<double>& key,
             std::vector<double>& moved, std::vector<double>& size) const;
 
  private:

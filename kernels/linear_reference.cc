@@ -157,7 +157,10 @@ absl::StatusOr<LinearReferenceAnswer> ReferenceLinear(
           const std::vector<double> key =
               FeatureRow(p.key, b, g, j, options.feature_map);
           if (held) {
-            keys.Move(i, j, key, moved, size);
+            if (!keys.Move(i, j, key, moved, size)) {
+              return absl::OutOfRangeError(
+                  "a hold takes too many turns to be integrated");
+            }
           } else {
             generator.Turn(rules, i, j);
             std::vector<double> key_size = key;

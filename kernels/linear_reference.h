@@ -17,7 +17,8 @@ struct LinearReferenceAnswer {
   std::vector<double> size;
 };
 
-// Holds are integrated numerically. Carried states are not looked at: the
+// Holds are integrated numerically; OUT_OF_RANGE where one takes thousands of
+// turns. Carried states are not looked at: the
 // oracle of a piece is the whole stream. Cost O(B Hq Lq Lk D^2).
 absl::StatusOr<LinearReferenceAnswer> ReferenceLinear(
     const LinearProblem& problem);

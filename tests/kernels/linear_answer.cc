@@ -91,6 +91,12 @@ absl::StatusOr<LinearAnswer> RunLinearCase(const LinearCase& which,
   return answer;
 }
 
+bool ReferenceKnows(const LinearCase& which) {
+  const auto owned = OwnedProblem::Build(which.spec);
+  return owned.ok() && !absl::IsOutOfRange(
+                           ReferenceLinear(ProblemOf(which, *owned)).status());
+}
+
 LinearReferenceAnswer ReferenceOf(const LinearCase& which) {
   const auto owned = OwnedProblem::Build(which.spec);
   if (!owned.ok()) {

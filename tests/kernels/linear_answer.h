@@ -29,6 +29,9 @@ absl::StatusOr<LinearAnswer> RunLinearCase(const LinearCase& which,
                                            const LinearState* initial = nullptr,
                                            bool return_state = false);
 
+// Whether the reference can tell (linear_reference.h).
+bool ReferenceKnows(const LinearCase& which);
+
 LinearReferenceAnswer ReferenceOf(const LinearCase& which);
 
 // "" when every element is within `slack` * kLinearError of its size, or within

@@ -133,6 +133,10 @@ std::string JudgeEncoded(const LinearCase& which, double slack) {
   for (int64_t g = 0; g < which.spec.kv_heads; ++g) {
     condition = std::max(condition, encoder.head(g).generator().condition());
   }
+  if (which.options.input_rule != Options::InputRule::kEvent &&
+      !ReferenceKnows(which)) {
+    return "";
+  }
   // A below 2^-126 may count as 0; RetNet divides by the root of their sum.
   const double least =
       which.options.normaliser == Options::Normaliser::kRetNet ? 1e-16 : 1e-32;
