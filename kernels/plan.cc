@@ -11,13 +11,10 @@
 #include "kernels/problem_checks.h"
 #include "kernels/small_product.h"
 #include "kernels/softmax.h"
+#include "kernels/units.h"
 
 namespace attnd {
 namespace {
-
-// A unit takes about 2 ms at 100 GFLOP/s, so that a worker is free again soon;
-// one tile of one head against so many keys that it takes longer is not cut.
-constexpr int64_t kUnitFlops = 200'000'000;
 
 // Up to here a row of phases is read faster than it is made. Longer items
 // compute their phases for every head anew, which is little beside their
@@ -30,101 +27,6 @@ bool ItemsDiffer(const AttentionProblem& p) {
   return p.query_time.per_item() || p.key_time.per_item() ||
          !p.mask.query_lengths.empty() || !p.mask.key_lengths.empty() ||
          !p.mask.key_validity.empty() || p.mask.ragged();
-}
-
-// Keys that some of the rows [i, i + rows) see, padded to multiples of `grain`:
-// blocks of the tile loop, or columns of small products.
-int64_t PaddedKeys(const ItemGeometry& item, int64_t i, int64_t rows,
-                   int64_t grain = kKeyBlock) {
-  const auto padded = [grain](int64_t begin, int64_t end) {
-    return std::max<int64_t>(
-        0, (end + grain - 1) / grain * grain - begin / grain * grain);
-  };
-  const int64_t end = item.end[i + rows - 1];
-  if (item.gap_end.empty()) return padded(item.begin[i], end);
-  return padded(0, item.prefix) + padded(item.gap_end[i], end);
-}
-
-// Those of whole blocks that all of the rows see.
-int64_t WholeKeys(const ItemGeometry& item, int64_t i, int64_t rows) {
-  const auto whole = [](int64_t begin, int64_t end) {
-    return std::max<int64_t>(
-        0, end / kKeyBlock * kKeyBlock -
-               (begin + kKeyBlock - 1) / kKeyBlock * kKeyBlock);
-  };
-  const int64_t last = i + rows - 1, end = item.end[i];
-  if (item.gap_end.empty()) return whole(item.begin[last], end);
-  return whole(0, item.prefix) + whole(item.gap_end[last], end);
-}
-
-// The query heads that share one kv head of one item.
-struct HeadGroup {
-  int64_t item = 0;
-  int64_t kv_head = 0;
-  int64_t heads = 1;
-  int64_t flops_per_pair = 0;  // of each
-};
-
-// Of one query head in the tile of `rows` rows from `first` on.
-struct Tile {
-  int64_t padded_pairs = 0;  // whole blocks
-  int64_t pairs = 0, blocks = 0;
-};
-
-Tile CountTile(const ItemGeometry& item, int64_t first, int64_t rows) {
-  constexpr int64_t kHalf = kMaxTileRows / 2;
-  const int64_t whole = WholeKeys(item, first, rows);
-  Tile tile;
-  for (int64_t r = 0; r < rows; r += kHalf) {
-    const int64_t half = std::min(kHalf, rows - r);
-    const int64_t keys = PaddedKeys(item, first + r, half);
-    tile.padded_pairs += PaddedRows(half) * keys;
-    tile.blocks += keys / kKeyBlock;
-  }
-  // Both halves meet the others at once.
-  if (rows > kHalf) tile.blocks -= whole / kKeyBlock;
-  // Where padding would be much, small products go on without it, in groups of
-  // rows that see about the same.
-  for (int64_t r = 0; r < rows; r += kProductRows) {
-    const int64_t some = std::min(kProductRows, rows - r);
-    tile.pairs += some * PaddedKeys(item, first + r, some, kProductColumns);
-  }
-  return tile;
-}
-
-// Cuts a group into units of whole tiles: several tiles of all its heads, or,
-// where one is too much, one tile of some of them. Adds their counts to `all`.
-void AppendUnits(const ItemGeometry& item, const HeadGroup& group,
-                 std::vector<Unit>& units, TileCounts& all) {
-  bool open = false;  // the last unit may take more tiles
-  for (int64_t i = 0; i < item.query_rows; i += kMaxTileRows) {
-    const int64_t rows = std::min<int64_t>(kMaxTileRows, item.query_rows - i);
-    const Tile tile = CountTile(item, i, rows);
-    const int64_t flops = tile.padded_pairs * group.flops_per_pair;
-    all.pairs += tile.pairs * group.heads;
-    all.blocks += tile.blocks * group.heads;
-    all.flops += tile.pairs * group.heads * group.flops_per_pair;
-    if (open && units.back().flops + flops * group.heads <= kUnitFlops) {
-      units.back().rows += rows;
-      units.back().flops += flops * group.heads;
-      continue;
-    }
-    const int64_t most = std::clamp<int64_t>(
-        kUnitFlops / std::max<int64_t>(1, flops), 1, group.heads);
-    const int64_t pieces = (group.heads + most - 1) / most;
-    for (int64_t p = 0; p < pieces; ++p) {
-      const int64_t h = p * group.heads / pieces;
-      const int64_t heads = (p + 1) * group.heads / pieces - h;
-      units.push_back({.item = group.item,
-                       .kv_head = group.kv_head,
-                       .first_head = group.kv_head * group.heads + h,
-                       .heads = heads,
-                       .first_row = i,
-                       .rows = rows,
-                       .flops = flops * heads});
-    }
-    open = pieces == 1;
-  }
 }
 
 // Of keys, values and a tile in bf16.
@@ -191,6 +93,7 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
     absl::Status status = CheckItem(plan, n);
     if (!status.ok()) return status;
     if (plan.item(n).key_rows == 0) continue;
+    const size_t first = plan.units_.size();
     for (int64_t g = 0; g < k.heads; ++g) {
       AppendUnits(plan.item(n),
                   {.item = n,
@@ -198,6 +101,9 @@ absl::StatusOr<Plan> Plan::Make(const AttentionProblem& problem) {
                    .heads = group,
                    .flops_per_pair = flops_per_pair},
                   plan.units_, plan.counts_);
+    }
+    if (plan.encoder(n) != nullptr && !plan.encoder(n)->lag_bias().empty()) {
+      HeadsTogether(absl::MakeSpan(plan.units_).subspan(first), flops_per_pair);
     }
   }
   for (const Unit& unit : plan.units_) plan.flops_ += unit.flops;

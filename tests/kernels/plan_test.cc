@@ -3,10 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
+#include "kernels/units.h"
 #include "tests/kernels/plan_status.h"
 #include "tests/kernels/problem_builder.h"
 
@@ -97,6 +101,47 @@ TEST(Plan, HeadsThatShareKeysAreUnitsOfTheirOwnWhereTogetherTheyTakeLong) {
   for (const Unit& unit : plan->units()) {
     EXPECT_EQ(unit.flops, tile);
     EXPECT_EQ(unit.heads, unit.rows == 128 ? 1 : 2);
+  }
+}
+
+// Planes of biases that one head prepares serve the others while they are kept.
+TEST(Plan, HeadsThatShareBiasesVisitTheSameRowsSoonAfterEachOther) {
+  ProblemSpec spec;
+  spec.batch = 2;
+  spec.query_heads = spec.kv_heads = 4;
+  spec.queries = spec.keys = 4096;
+  spec.dim = spec.value_dim = 64;
+  Random random(3);
+  spec.Fill(random);
+  for (const bool shared : {false, true}) {
+    spec.encoding.emplace();
+    if (shared) spec.encoding->biases = {SandwichTerm{.dim = 4}};
+    const auto owned = OwnedProblem::Build(spec);
+    ASSERT_TRUE(owned.ok());
+    const auto plan = Plan::Make(owned->problem());
+    ASSERT_TRUE(plan.ok());
+    std::map<std::vector<int64_t>, int> seen;  // item, head, row
+    // Since the first head came to these rows: pairs whose planes were needed.
+    std::map<std::pair<int64_t, int64_t>, int64_t> since;
+    int64_t pairs = 0, most = 0, switches = 0;
+    const Unit* before = nullptr;
+    for (const Unit& unit : plan->units()) {
+      EXPECT_EQ((++seen[{unit.item, unit.first_head, unit.first_row}]), 1);
+      const auto [at, first] =
+          since.try_emplace({unit.item, unit.first_row}, pairs);
+      if (first) pairs += unit.flops / unit.heads;
+      most = std::max(most, pairs - at->second);
+      switches += before == nullptr || unit.kv_head != before->kv_head;
+      before = &unit;
+    }
+    // Three of four heads found what the first prepared at most 8 MiB ago.
+    const int64_t flops_per_pair = 2 * (64 + 64);
+    if (shared) {
+      EXPECT_LE(most / flops_per_pair * 4, kRowsTogetherBytes);
+      EXPECT_GT(switches, 8);
+    } else {
+      EXPECT_EQ(switches, 8);
+    }
   }
 }
 
