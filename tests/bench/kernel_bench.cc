@@ -67,7 +67,10 @@ std::vector<Case> CasesOf(const ProblemSize& size) {
   }
   for (Case& which : Bf16Cases()) cases.push_back(std::move(which));
   if (size.dim == 64 && size.length >= 512) {
+    // Beyond 2048 biases alone change: what heads prepare for each other no
+    // longer fits.
     for (Case& which : Families(static_cast<int>(size.dim))) {
+      if (size.length > 2048 && which.name != "causal_wide") continue;
       cases.push_back(std::move(which));
     }
     for (Case& which : BiasFamilies(static_cast<int>(size.heads))) {
@@ -149,6 +152,7 @@ void Register() {
            {.batch = 16, .heads = 8, .length = 128, .dim = 64},
            {.batch = 4, .heads = 8, .length = 512, .dim = 64},
            {.batch = 1, .heads = 8, .length = 2048, .dim = 64},
+           {.batch = 1, .heads = 8, .length = 4096, .dim = 64},
            {.batch = 1, .heads = 8, .length = 8192, .dim = 64},
            {.batch = 1, .heads = 8, .length = 4096, .dim = 128}}) {
     for (const Case& which : CasesOf(size)) {
