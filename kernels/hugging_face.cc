@@ -15,6 +15,10 @@ constexpr std::array<const char*, 7> kTypes = {
     "default",  "linear", "dynamic",     "yarn",
     "longrope", "llama3", "proportional"};
 
+std::string KnownTypes() {
+  return absl::StrCat("one of ", absl::StrJoin(kTypes, ", "), ", su, mrope");
+}
+
 std::string Canonical(const std::string& type) {
   if (type == "su") return "longrope";
   if (type == "mrope") return "default";
@@ -99,8 +103,7 @@ class Converter {
       return absl::OkStatus();
     }
     return Refuse(path_ + (rope_.rope_type.empty() ? ".type" : ".rope_type"),
-                  absl::StrCat("\"", type_, "\""),
-                  absl::StrCat("one of ", absl::StrJoin(kTypes, ", ")));
+                  absl::StrCat("\"", type_, "\""), KnownTypes());
   }
 
   absl::Status CheckKeys() const {
@@ -115,8 +118,7 @@ class Converter {
       }
       if (rope_.rope_type.empty() && rope_.type.empty()) {
         return Missing("rope_type",
-                       absl::StrCat("one of ", absl::StrJoin(kTypes, ", "),
-                                    ", beside ", key.name));
+                       absl::StrCat(KnownTypes(), ", beside ", key.name));
       }
       return Refuse(
           absl::StrCat(path_, ".", key.name), "given",
@@ -166,6 +168,44 @@ class Converter {
     return Refuse(absl::StrCat(path_, ".", key), "missing", why);
   }
 
+  // A key that a type cannot do without, and what to write there.
+  struct Needed {
+    const char* key;
+    bool present;
+    const char* what;
+  };
+  // All that are missing in one refusal.
+  absl::Status RequireAll(const std::vector<Needed>& keys) const {
+    const char* first = nullptr;
+    std::string why;
+    for (const Needed& needed : keys) {
+      if (needed.present) continue;
+      if (first == nullptr) {
+        first = needed.key;
+        why = needed.what;
+      } else {
+        absl::StrAppend(&why, "; also ", needed.key, ": ", needed.what);
+      }
+    }
+    return first == nullptr ? absl::OkStatus() : Missing(first, why);
+  }
+
+  Needed NeededOriginal() const {
+    return {"original_max_position_embeddings",
+            rope_.original_max_position_embeddings.has_value() ||
+                rope_.max_position_embeddings.has_value(),
+            "the length before scaling, or max_position_embeddings of the "
+            "model's config.json"};
+  }
+  Needed NeededFactor(bool amplitude_given) const {
+    return {"factor",
+            amplitude_given || rope_.factor.has_value() ||
+                (rope_.original_max_position_embeddings.has_value() &&
+                 rope_.max_position_embeddings.has_value()),
+            "a number, or both max_position_embeddings and "
+            "original_max_position_embeddings, whose ratio it is"};
+  }
+
   // What a rotary_type needs besides the numbers, put into block_.scaling.
   absl::Status Scale() {
     if (type_ == "default") return absl::OkStatus();
@@ -187,13 +227,13 @@ class Converter {
   }
 
   absl::Status ScaleDynamic() {
-    if (!rope_.factor) return Missing("factor", "a number >= 1");
-    absl::Status status = CheckAtLeast(path_ + ".factor", *rope_.factor, 1);
+    absl::Status status = RequireAll(
+        {{"factor", rope_.factor.has_value(), "a number >= 1"},
+         {"max_position_embeddings", rope_.max_position_embeddings.has_value(),
+          "that of the model's config.json, beside this block"}});
     if (!status.ok()) return status;
-    if (!rope_.max_position_embeddings) {
-      return Missing("max_position_embeddings",
-                     "that of the model's config.json, beside this block");
-    }
+    status = CheckAtLeast(path_ + ".factor", *rope_.factor, 1);
+    if (!status.ok()) return status;
     const double original = rope_.original_max_position_embeddings.value_or(
         *rope_.max_position_embeddings);
     if (original != *rope_.max_position_embeddings) {
@@ -207,18 +247,12 @@ class Converter {
     return absl::OkStatus();
   }
 
-  // factor and original length of yarn and longrope; factor stays 0 when
-  // nothing tells it.
-  absl::Status FindLengths(double& original, double& factor) const {
-    if (rope_.original_max_position_embeddings) {
-      original = *rope_.original_max_position_embeddings;
-    } else if (rope_.max_position_embeddings) {
-      original = *rope_.max_position_embeddings;
-    } else {
-      return Missing("original_max_position_embeddings",
-                     "the length before scaling, or max_position_embeddings "
-                     "of the model's config.json");
-    }
+  // factor and original length of yarn and longrope, once these are there;
+  // factor is 0 when nothing tells it.
+  void FindLengths(double& original, double& factor) const {
+    original = rope_.original_max_position_embeddings
+                   ? *rope_.original_max_position_embeddings
+                   : *rope_.max_position_embeddings;
     if (rope_.factor) {
       factor = *rope_.factor;
     } else if (rope_.original_max_position_embeddings &&
@@ -227,7 +261,6 @@ class Converter {
     } else {
       factor = 0;
     }
-    return absl::OkStatus();
   }
 
   absl::Status ScaleYarn() {
@@ -237,9 +270,9 @@ class Converter {
                      .mscale = rope_.mscale,
                      .mscale_all_dim = rope_.mscale_all_dim,
                      .truncate = rope_.truncate.value_or(true)};
-    absl::Status status = FindLengths(yarn.original_length, yarn.factor);
+    absl::Status status = RequireAll({NeededOriginal(), NeededFactor(false)});
     if (!status.ok()) return status;
-    if (yarn.factor == 0) return MissingFactor();
+    FindLengths(yarn.original_length, yarn.factor);
     block_.scaling = yarn;
     return CheckAtLeast(path_ + ".factor", yarn.factor, 1);
   }
@@ -248,23 +281,21 @@ class Converter {
     LongRopeScaling scaling{.short_factor = rope_.short_factor,
                             .long_factor = rope_.long_factor,
                             .attention_factor = rope_.attention_factor};
-    for (const auto& [key, list] :
-         {std::pair("short_factor", &rope_.short_factor),
-          std::pair("long_factor", &rope_.long_factor)}) {
-      if (list->empty()) return Missing(key, "a list, one divisor per plane");
-    }
+    constexpr char kList[] = "a list, one divisor per plane";
+    const bool amplitude_given =
+        rope_.attention_factor || rope_.long_mscale || rope_.short_mscale;
     absl::Status status = FirstRefusal(
+        RequireAll({{"short_factor", !rope_.short_factor.empty(), kList},
+                    {"long_factor", !rope_.long_factor.empty(), kList},
+                    NeededOriginal(),
+                    NeededFactor(amplitude_given)}),
         CheckEach(path_ + ".short_factor", rope_.short_factor, CheckPositive),
         CheckEach(path_ + ".long_factor", rope_.long_factor, CheckPositive),
         CheckCount(path_ + ".long_factor", rope_.long_factor.size(),
                    rope_.short_factor.size(), "as many as short_factor"),
-        FindLengths(scaling.original_length, scaling.factor));
+        FindAmplitude(scaling.attention_factor));
     if (!status.ok()) return status;
-    status = FindAmplitude(scaling.attention_factor);
-    if (!status.ok()) return status;
-    if (scaling.factor == 0 && !scaling.attention_factor) {
-      return MissingFactor();
-    }
+    FindLengths(scaling.original_length, scaling.factor);
     block_.scaling = scaling;
     return absl::OkStatus();
   }
@@ -292,22 +323,15 @@ class Converter {
     return absl::OkStatus();
   }
 
-  absl::Status MissingFactor() const {
-    return Missing("factor",
-                   "a number, or both max_position_embeddings and "
-                   "original_max_position_embeddings, whose ratio it is");
-  }
-
   absl::Status ScaleLlama3() {
-    if (!rope_.factor) return Missing("factor", "a number > 0");
-    if (!rope_.low_freq_factor)
-      return Missing("low_freq_factor", "a number > 0");
-    if (!rope_.high_freq_factor) {
-      return Missing("high_freq_factor", "a number >= low_freq_factor");
-    }
-    if (!rope_.original_max_position_embeddings) {
-      return Missing("original_max_position_embeddings", "a number > 0");
-    }
+    absl::Status status = RequireAll(
+        {{"factor", rope_.factor.has_value(), "a number > 0"},
+         {"low_freq_factor", rope_.low_freq_factor.has_value(), "a number > 0"},
+         {"high_freq_factor", rope_.high_freq_factor.has_value(),
+          "a number >= low_freq_factor"},
+         {"original_max_position_embeddings",
+          rope_.original_max_position_embeddings.has_value(), "a number > 0"}});
+    if (!status.ok()) return status;
     block_.scaling = Llama3Scaling{
         .factor = *rope_.factor,
         .low_freq_factor = *rope_.low_freq_factor,
@@ -326,15 +350,23 @@ class Converter {
     if (type_ != "proportional") {
       block_.rotary_fraction = rope_.partial_rotary_factor.value_or(1);
     }
+    const std::optional<bool>&dealt = rope_.mrope_interleaved,
+          &also_dealt = rope_.interleaved;
+    if (dealt && also_dealt && *dealt != *also_dealt) {
+      const auto text = [](bool b) { return b ? "true" : "false"; };
+      return Refuse(
+          path_ + ".interleaved", text(*also_dealt),
+          absl::StrCat("the same as mrope_interleaved, ", text(*dealt)));
+    }
     if (rope_.mrope_section.empty()) {
-      if (rope_.type == "mrope" || rope_.rope_type == "mrope" ||
-          rope_.mrope_interleaved) {
+      if (rope_.type == "mrope" || rope_.rope_type == "mrope" || dealt ||
+          also_dealt) {
         return Missing("mrope_section", "planes per coordinate t, h, w");
       }
       return absl::OkStatus();
     }
     block_.axes = {.sections = rope_.mrope_section,
-                   .order = rope_.mrope_interleaved.value_or(false)
+                   .order = dealt.value_or(also_dealt.value_or(false))
                                 ? AxisSections::Order::kInterleaved
                                 : AxisSections::Order::kContiguous};
     return CheckNoneNegative(path_ + ".mrope_section", rope_.mrope_section);

@@ -31,6 +31,7 @@ struct HuggingFaceRope {
   std::optional<double> partial_rotary_factor = {};
   std::vector<int> mrope_section = {};
   std::optional<bool> mrope_interleaved = {};
+  std::optional<bool> interleaved = {};  // the same, of Qwen3-TTS and -ASR
   std::optional<double> long_mscale = {}, short_mscale = {};  // Phi-3.5-MoE
   std::optional<double> llama_4_scaling_beta = {};            // Ministral
 };
@@ -52,8 +53,9 @@ struct HuggingFaceRope {
 //             formula, which leaves a single wavelength to divide 0 by 0
 //
 // INVALID_ARGUMENT with `path` and the key: an unknown type (with the known
-// ones), a key that is missing, or one that the type would ignore, so that no
-// setting is dropped without a word. Checked against modeling_rope_utils.py of
+// ones), keys that are missing (all of them at once), two that contradict each
+// other, or one that the type would ignore, so that no setting is dropped
+// without a word. Checked against modeling_rope_utils.py of
 // transformers 4.48 and 5.
 absl::StatusOr<RotaryBlock> RotaryFromHuggingFace(const HuggingFaceRope& rope,
                                                   const std::string& path);

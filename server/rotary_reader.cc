@@ -128,6 +128,7 @@ HuggingFaceRope ReadHuggingFace(const v1::HuggingFaceRope& in) {
   out.mrope_section = List<int>(in.mrope_section());
   if (in.has_mrope_interleaved())
     out.mrope_interleaved = in.mrope_interleaved();
+  if (in.has_interleaved()) out.interleaved = in.interleaved();
   if (in.has_long_mscale()) out.long_mscale = in.long_mscale();
   if (in.has_short_mscale()) out.short_mscale = in.short_mscale();
   if (in.has_llama_4_scaling_beta()) {

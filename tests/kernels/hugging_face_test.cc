@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "kernels/generator.h"
 
 namespace attnd {
@@ -65,7 +66,7 @@ TEST(HuggingFace, UnknownTypesAreRefusedWithTheKnownOnes) {
   EXPECT_THAT(Refusal({.rope_type = "yarm"}),
               HasSubstr("rope.rope_type: \"yarm\", expected one of default, "
                         "linear, dynamic, yarn, longrope, llama3, "
-                        "proportional"));
+                        "proportional, su, mrope"));
   EXPECT_THAT(Refusal({.type = "ntk"}), HasSubstr("rope.type: \"ntk\""));
 }
 
@@ -154,6 +155,7 @@ TEST(HuggingFace, LongRope) {
   rope.max_position_embeddings.reset();
   EXPECT_THAT(Refusal(rope), HasSubstr("rope.factor: missing"));
   // In the words of the block, not of what it becomes.
+  rope.factor = 32;
   rope.long_factor = {3};
   EXPECT_THAT(Refusal(rope), HasSubstr("rope.long_factor: 1 entries, expected "
                                        "2 (as many as short_factor)"));
@@ -274,6 +276,50 @@ TEST(HuggingFace, MropeSections) {
   EXPECT_THAT(Refusal({.type = "mrope"}), HasSubstr("rope.mrope_section"));
   EXPECT_THAT(Refusal({.mrope_interleaved = true}),
               HasSubstr("rope.mrope_section"));
+}
+
+// Qwen3-TTS and Qwen3-ASR read `interleaved`, Qwen3-VL `mrope_interleaved`;
+// Qwen3-Omni carries both.
+TEST(HuggingFace, InterleavedIsMropeInterleaved) {
+  using Order = AxisSections::Order;
+  HuggingFaceRope rope{.mrope_section = {24, 20, 20}, .interleaved = true};
+  EXPECT_EQ(Convert(rope).axes.order, Order::kInterleaved);
+  rope.mrope_interleaved = true;
+  EXPECT_EQ(Convert(rope).axes.order, Order::kInterleaved);
+  rope.mrope_interleaved = false;
+  EXPECT_THAT(Refusal(rope),
+              HasSubstr("rope.interleaved: true, expected the same as "
+                        "mrope_interleaved, false"));
+  rope.interleaved = false;
+  EXPECT_EQ(Convert(rope).axes.order, Order::kContiguous);
+  EXPECT_THAT(Refusal({.interleaved = true}),
+              HasSubstr("rope.mrope_section: missing"));
+}
+
+// Not one after the other, each after another start.
+TEST(HuggingFace, EverythingThatIsMissingIsNamedAtOnce) {
+  const std::string phi = Refusal(
+      {.type = "longrope", .short_factor = {1, 1}, .long_factor = {2, 4}});
+  EXPECT_THAT(phi, HasSubstr("rope.original_max_position_embeddings: missing"));
+  EXPECT_THAT(phi, HasSubstr("; also factor: "));
+  const std::string bare = Refusal({.type = "longrope"});
+  EXPECT_THAT(bare, HasSubstr("rope.short_factor: missing"));
+  for (const char* key :
+       {"long_factor", "original_max_position_embeddings", "factor"}) {
+    EXPECT_THAT(bare, HasSubstr(absl::StrCat("; also ", key, ": ")));
+  }
+  const std::string yarn = Refusal({.type = "yarn"});
+  EXPECT_THAT(yarn, HasSubstr("original_max_position_embeddings: missing"));
+  EXPECT_THAT(yarn, HasSubstr("; also factor: "));
+  const std::string dynamic = Refusal({.type = "dynamic"});
+  EXPECT_THAT(dynamic, HasSubstr("rope.factor: missing"));
+  EXPECT_THAT(dynamic, HasSubstr("; also max_position_embeddings: "));
+  const std::string llama = Refusal({.type = "llama3"});
+  EXPECT_THAT(llama, HasSubstr("rope.factor: missing"));
+  for (const char* key : {"low_freq_factor", "high_freq_factor",
+                          "original_max_position_embeddings"}) {
+    EXPECT_THAT(llama, HasSubstr(absl::StrCat("; also ", key, ": ")));
+  }
 }
 
 TEST(HuggingFace, KeysThatTheTypeWouldIgnoreAreRefused) {
