@@ -184,7 +184,8 @@ absl::Status Chooser::Choose() {
   if (!context_.inline_encodings_allowed) {
     return Refuse(Reason::kForbidden,
                   "inline_encoding: this server takes configured encodings "
-                  "only (inline_encodings.allowed is false)");
+                  "only (inline_encodings.allowed is false); name one of them "
+                  "in `encoding`, or have whoever runs it allow others");
   }
   out_.encoding_name = "inline";
   const size_t known = violations_.list().size();

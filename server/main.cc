@@ -11,8 +11,10 @@
 #include <thread>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "attnd_version.h"
 #include "kernels/attention.h"
 #include "server/config.h"
@@ -119,28 +121,55 @@ int Serve(const std::string& file, double pace) {
   _exit(0);
 }
 
+// Not CLI::Range, which lets NaN pass.
+std::string CheckPace(const std::string& text) {
+  double pace;
+  if (absl::SimpleAtod(text, &pace) && pace >= 1 && pace <= 1e6) return "";
+  return absl::StrCat("'", text, "', expected a number from 1 to 1e6");
+}
+
+// An unset variable of a script is not an option left out.
+std::string CheckFile(const std::string& text) {
+  return text.empty() ? "'', expected a file" : "";
+}
+
+int WrongArguments(absl::string_view why) {
+  std::fprintf(stderr, "attnd: %s\n  attnd --help tells what it takes\n",
+               std::string(why).c_str());
+  return kExitBadConfig;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("attnd: continuous-time attention over gRPC", "attnd");
   app.set_version_flag("--version", absl::StrCat("attnd ", ATTND_VERSION));
   std::string config, check;
   auto* serve = app.add_option("--config", config, "serve with this YAML file")
                     ->type_name("FILE");
-  app.add_option("--check-config", check,
-                 "check this YAML file, print what would run, and exit")
-      ->type_name("FILE")
-      ->excludes(serve);
+  auto* checking =
+      app.add_option("--check-config", check,
+                     "check this YAML file, print what would run, and exit")
+          ->type_name("FILE")
+          ->excludes(serve);
   double pace = 1;
   app.add_option("--pace", pace,
                  "for tests: take F times as long for every unit of work, "
                  "idling, and predict costs so")
       ->type_name("F")
       ->needs(serve)
-      ->check(CLI::Range(1.0, 1e6));
-  CLI11_PARSE(app, argc, argv);
+      ->check(CLI::Validator(CheckPace, ""));
+  for (CLI::Option* file : {serve, checking}) {
+    file->check(CLI::Validator(CheckFile, ""));
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    // --help and --version; CLI11 has a number of its own per mistake.
+    if (error.get_exit_code() == 0) return app.exit(error);
+    return WrongArguments(error.what());
+  }
   if (!check.empty()) return CheckConfig(check);
   if (!config.empty()) return Serve(config, pace);
-  std::fprintf(stderr, "%s", app.help().c_str());
-  return kExitBadConfig;
+  return WrongArguments("expected --config FILE or --check-config FILE");
 }
 
 }  // namespace

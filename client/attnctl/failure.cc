@@ -22,8 +22,11 @@ const char* Advice(const absl::Status& status) {
              "tells whether --target answers at all";
     case absl::StatusCode::kUnimplemented:
       return "this server does not offer it; compare the versions";
-    case absl::StatusCode::kUnauthenticated:
     case absl::StatusCode::kPermissionDenied:
+      // Whoever asks: the server says itself what to do instead.
+      if (absl::StartsWith(status.message(), "inline_encoding")) return nullptr;
+      [[fallthrough]];
+    case absl::StatusCode::kUnauthenticated:
       return "send credentials with --tls-cert and --tls-key, or --metadata "
              "'authorization=Bearer ...'";
     case absl::StatusCode::kNotFound:

@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "client/client.h"
@@ -20,6 +21,7 @@ namespace attnd::client {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class AttnctlWithAttnd : public ::testing::Test {
  protected:
@@ -76,6 +78,24 @@ TEST_F(AttnctlWithAttnd, EveryExampleEncodingKeepsItsWordAndIsDrawn) {
     EXPECT_THAT(show.out, HasSubstr("relative")) << name;
     EXPECT_THAT(ReadFile(picture).value(), ::testing::EndsWith("</svg>\n"));
   }
+}
+
+// Credentials would not help: the advice is the server's.
+TEST_F(AttnctlWithAttnd, InlineEncodingsThatAreNotAllowedSayWhatToDo) {
+  v1::AttendRequest request;
+  for (v1::Tensor* tensor : {request.mutable_query(), request.mutable_key(),
+                             request.mutable_value()}) {
+    *tensor = *MakeTensor(std::vector<float>{1, 2}, {1, 1, 1, 2});
+  }
+  request.mutable_inline_encoding();
+  const std::string file = FreshFolder() + "inline.pb";
+  ASSERT_TRUE(WriteFile(file, request.SerializeAsString()).ok());
+  const ProcessResult result =
+      Run({"attend", "--replay", file, "--out", FreshFolder() + "out"});
+  EXPECT_EQ(result.exit_code, 1) << result.out;
+  EXPECT_THAT(result.err, HasSubstr("PERMISSION_DENIED: inline_encoding: "));
+  EXPECT_THAT(result.err, HasSubstr("name one of them in `encoding`"));
+  EXPECT_THAT(result.err, Not(HasSubstr("--tls-cert")));
 }
 
 TEST_F(AttnctlWithAttnd, HealthFollowsTheServer) {

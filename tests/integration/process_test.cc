@@ -413,8 +413,34 @@ TEST_F(ProcessTest, SaysItsVersion) {
   Attnd help({"--help"});
   EXPECT_THAT(help.Output(), HasSubstr("--check-config"));
   EXPECT_EQ(help.Wait(), 0);
-  Attnd none({});
-  EXPECT_EQ(none.Wait(), 2);
+}
+
+// One exit code for everything that was typed wrongly, and the reason.
+TEST_F(ProcessTest, WrongArgumentsAreNamedAndExitWith2) {
+  const std::string config = Write(kSmall);
+  struct Case {
+    std::vector<std::string> arguments;
+    const char* text;
+  };
+  for (const Case& c : std::vector<Case>{
+           {{}, "expected --config FILE or --check-config FILE"},
+           {{"--config", ""}, "--config: '', expected a file"},
+           {{"--check-config", ""}, "--check-config: '', expected a file"},
+           {{"--config"}, "--config"},
+           {{"--config", config, "--check-config", config}, "--check-config"},
+           {{"--confg", config}, "--confg"},
+           {{"more", "words"}, "more"},
+           {{"--pace", "2"}, "--pace"},
+           {{"--config", config, "--pace", "nan"},
+            "--pace: 'nan', expected a number from 1 to 1e6"},
+           {{"--config", config, "--pace", "inf"}, "--pace: 'inf'"},
+           {{"--config", config, "--pace", "-inf"}, "--pace: '-inf'"},
+           {{"--config", config, "--pace", "0.5"}, "--pace: '0.5'"},
+           {{"--config", config, "--pace", ""}, "--pace"}}) {
+    Attnd attnd(c.arguments);
+    EXPECT_EQ(attnd.Wait(), 2) << c.text;
+    EXPECT_THAT(attnd.WholeLog(), HasSubstr(c.text));
+  }
 }
 
 // Memory of megabytes is reused: no call pays for fresh pages.
