@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "kernels/basis.h"
 #include "server/block_reader.h"
+#include "server/encoding_defaults.h"
 #include "server/hash.h"
 #include "server/unused_fields.h"
 
@@ -192,32 +193,6 @@ void Reader::ReadBasis(const v1::Basis& in, EncodingSpec& spec) {
   } else {
     violations_.AddStatus(basis.status(), "", path + ".cayley");
   }
-}
-
-// The definition with every default that does not depend on sizes written out.
-v1::Encoding WithDefaults(v1::Encoding encoding) {
-  for (v1::Block& block : *encoding.mutable_blocks()) {
-    if (block.clock() == v1::CLOCK_UNSPECIFIED) block.set_clock(v1::CLOCK_TIME);
-    // A block of Hugging Face's has its own word for it.
-    if (block.has_rotary() && !block.rotary().has_base() &&
-        !block.rotary().has_rope_parameters() &&
-        !block.rotary().has_rope_scaling()) {
-      block.mutable_rotary()->set_base(10000);
-    }
-  }
-  for (v1::Bias& bias : *encoding.mutable_biases()) {
-    if (bias.has_alibi() && bias.alibi().slopes().empty() &&
-        !bias.alibi().has_bias_max()) {
-      bias.mutable_alibi()->set_bias_max(8);
-    }
-  }
-  if (encoding.two_sided() == v1::TWO_SIDED_RULE_UNSPECIFIED) {
-    encoding.set_two_sided(v1::TWO_SIDED_RULE_REFUSE);
-  }
-  if (encoding.angle_precision() == v1::ANGLE_PRECISION_UNSPECIFIED) {
-    encoding.set_angle_precision(v1::ANGLE_PRECISION_EXACT);
-  }
-  return encoding;
 }
 
 // Heads that a term's lists name; 0 if any number will do.

@@ -4,8 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <set>
+#include <string>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "google/protobuf/descriptor.h"
+#include "google/protobuf/message.h"
 #include "server/config.h"
 #include "server/self_test.h"
 #include "server/status.h"
@@ -110,6 +115,65 @@ TEST(ListEncodings, AReplyThatCannotBeSentIsRefused) {
   // What is made of it counts, not what was asked for.
   request.add_names("e7");
   EXPECT_TRUE(ListEncodings(catalog, limits, request, reply).ok());
+}
+
+// Fields that are read only beside others, or stand in their place.
+bool MayBeAbsent(const std::string& field) {
+  static const std::set<std::string> kMayBeAbsent = {
+      "attnd.v1.Rotary.base",  // beside a block of Hugging Face's
+      "attnd.v1.Yarn.attention_factor",
+      "attnd.v1.Yarn.mscale",
+      "attnd.v1.Yarn.mscale_all_dim",
+      "attnd.v1.Yarn.truncate",  // with the ramp of the paper
+      "attnd.v1.LongRope.attention_factor",
+      "attnd.v1.Alibi.bias_max",           // beside slopes
+      "attnd.v1.QueryTemperature.scale"};  // of llama4 alone
+  return kMayBeAbsent.contains(field) ||
+         absl::StartsWith(field, "attnd.v1.HuggingFaceRope.");
+}
+
+void ExpectComplete(const google::protobuf::Message& message) {
+  const auto* access = message.GetReflection();
+  const auto* type = message.GetDescriptor();
+  for (int f = 0; f < type->field_count(); ++f) {
+    const auto* field = type->field(f);
+    if (field->has_optional_keyword()) {
+      EXPECT_TRUE(access->HasField(message, field) ||
+                  MayBeAbsent(field->full_name()))
+          << field->full_name();
+    } else if (field->cpp_type() == field->CPPTYPE_MESSAGE) {
+      if (field->is_repeated()) {
+        for (int i = 0; i < access->FieldSize(message, field); ++i) {
+          ExpectComplete(access->GetRepeatedMessage(message, field, i));
+        }
+      } else if (access->HasField(message, field)) {
+        ExpectComplete(access->GetMessage(message, field));
+      }
+    }
+  }
+}
+
+TEST(ListEncodings, DefinitionsOfEveryFamilyHaveTheirDefaultsWrittenOut) {
+  const auto config = LoadConfig("deploy/encodings.yaml", Machine{});
+  ASSERT_TRUE(config.ok()) << config.status();
+  const EncodingCatalog catalog(config->effective.encodings(), 1);
+  for (const NamedEncoding& encoding : catalog.encodings()) {
+    SCOPED_TRACE(encoding.name);
+    ExpectComplete(encoding.definition);
+    // What is shown may be sent back, and means the same.
+    Violations violations;
+    const NamedEncoding again =
+        ReadEncoding(encoding.definition, "", violations);
+    EXPECT_TRUE(violations.empty()) << violations.ToStatus();
+    EXPECT_EQ(again.hash, encoding.hash);
+  }
+  const v1::ResolvedEncoding heads = Only(
+      "  - {name: a, time_unit: 1s, per_head: [{blocks: [{real_jordan: "
+      "{size: 2, rates: [1]}}]}, {blocks: [{rotary: {pair_layout: "
+      "interleaved}}]}]}\n");
+  ASSERT_EQ(heads.definition().per_head_size(), 2);
+  ExpectComplete(heads.definition());
+  EXPECT_EQ(heads.definition().per_head(1).blocks(0).rotary().base(), 10000);
 }
 
 // Where e^bias has fallen to 1/e, by the formulas.
