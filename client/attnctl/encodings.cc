@@ -30,7 +30,8 @@ numbers (frequencies, rates and slopes after presets and defaults were filled
 in, for the head dimension and head counts given) and draws it; or checks that
 it keeps what its class promises.
 
-show  Prints class, properties, effective horizon per head and every block.
+show  Prints class, properties, effective horizon per head, every block, and the
+      parameters of biases, absolute parts, presets and query temperatures.
       --svg draws what it does over the lag: the kernel A(D) and the bias(D),
       the orbits of rotation planes, and absolute parts as a map of position
       and dimension.
@@ -40,7 +41,7 @@ check Computes from the resolved numbers the residuals of A(0) = I, of the
       computed here again in double precision.
 
 The horizon is the lag, in units, at which a head's kernel or its weights have
-fallen to 1/e.
+fallen to 1/e; where decays follow a clock of the request, in its units.
 
 Exit codes
   0  done

@@ -5,6 +5,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "client/attnctl/parameters_text.h"
 
 namespace attnd::client {
 namespace {
@@ -33,10 +34,17 @@ std::string ClassText(const v1::ResolvedEncoding& encoding) {
 }
 
 std::string PropertiesText(const v1::ResolvedEncoding& encoding) {
-  return absl::StrJoin({encoding.relative() ? "relative" : "absolute",
-                        encoding.bounded() ? "bounded" : "unbounded",
-                        encoding.causal_only() ? "causal only" : "two-sided"},
-                       ", ");
+  const auto& biases = encoding.definition().biases();
+  // As published it knows no future.
+  const bool mirrored = std::any_of(
+      biases.begin(), biases.end(),
+      [](const v1::Bias& bias) { return bias.has_grape_additive(); });
+  return absl::StrCat(encoding.relative() ? "relative" : "absolute", ", ",
+                      encoding.bounded() ? "bounded" : "unbounded", ", ",
+                      encoding.causal_only() ? "causal only" : "two-sided",
+                      mirrored ? "; grape_additive takes |D|, so that keys of "
+                                 "the future count like those of the past"
+                               : "");
 }
 
 // "3,4,5,6" as "3-6".
@@ -49,35 +57,125 @@ std::string ChannelsText(
              : absl::StrJoin(channels, ",");
 }
 
+template <typename Message>
+std::string DriveText(const Message& drive) {
+  return drive.clock() == v1::CLOCK_REQUEST
+             ? absl::StrCat("clock channel ", drive.clock_channel())
+             : absl::StrCat("coordinate ", drive.coordinate());
+}
+
 std::string BlockText(const v1::ResolvedBlock& block) {
   std::string text = absl::StrFormat("%-15s channels %s", block.kind(),
                                      ChannelsText(block.channels()));
   const auto add = [&](const char* what, double value, const char* unit) {
     absl::StrAppendFormat(&text, "  %s %.6g%s", what, value, unit);
   };
-  if (block.frequency() != 0) {
+  if (block.frequency() != 0 || block.further_size() > 0) {
     add("frequency", block.frequency(), " rad per unit");
   }
   if (block.rate() != 0) add("rate", block.rate(), " per unit");
   if (block.coupling() != 0) add("coupling", block.coupling(), " per unit");
   if (block.amplitude() != 1) add("amplitude", block.amplitude(), "");
-  if (block.clock() == v1::CLOCK_REQUEST) {
-    absl::StrAppend(&text, "  clock channel ", block.clock_channel());
-  } else if (block.coordinate() != 0) {
-    absl::StrAppend(&text, "  coordinate ", block.coordinate());
+  // Coordinate 0 goes without saying, but not beside others.
+  if (block.clock() == v1::CLOCK_REQUEST || block.coordinate() != 0 ||
+      block.further_size() > 0) {
+    absl::StrAppend(&text, "  ", DriveText(block));
+  }
+  for (const v1::ResolvedTerm& term : block.further()) {
+    absl::StrAppendFormat(&text, "  and %.6g rad per unit  %s",
+                          term.frequency(), DriveText(term));
+  }
+  if (block.has_decay_drive()) {
+    absl::StrAppend(&text, "  decays along ", DriveText(block.decay_drive()));
+  }
+  if (!block.matrix().empty()) {
+    absl::StrAppend(
+        &text, "  matrix ",
+        NumbersText({block.matrix().begin(), block.matrix().end()}));
   }
   return text;
 }
 
+// Whether some decays run with a clock of the request.
+bool DecaysByClock(const v1::ResolvedEncoding& encoding) {
+  for (const v1::ResolvedGenerator& generator : encoding.generators()) {
+    for (const v1::ResolvedBlock& block : generator.blocks()) {
+      const v1::Clock clock =
+          block.has_decay_drive() ? block.decay_drive().clock() : block.clock();
+      if (block.rate() != 0 && clock == v1::CLOCK_REQUEST) return true;
+    }
+  }
+  return false;
+}
+
 std::string HorizonText(const v1::ResolvedEncoding& encoding) {
-  return absl::StrJoin(encoding.effective_horizon(), " ",
-                       [](std::string* out, double horizon) {
-                         if (horizon < 0) {
-                           out->append("none");
-                         } else {
-                           absl::StrAppendFormat(out, "%.4g", horizon);
-                         }
-                       });
+  std::string text = absl::StrJoin(
+      encoding.effective_horizon(), " ", [](std::string* out, double horizon) {
+        if (horizon < 0) {
+          out->append("none");
+        } else {
+          absl::StrAppendFormat(out, "%.4g", horizon);
+        }
+      });
+  if (DecaysByClock(encoding)) {
+    text += "  (decays that follow a clock of the request: in its units)";
+  }
+  return text;
+}
+
+// "1s", and of further coordinates "1s; coordinate 1: 10ms".
+std::string UnitText(const v1::Encoding& definition) {
+  std::string text =
+      definition.time_unit().empty() ? "-" : definition.time_unit();
+  for (int c = 0; c < definition.coordinate_units_size(); ++c) {
+    absl::StrAppend(&text, "; coordinate ", c + 1, ": ",
+                    definition.coordinate_units(c));
+  }
+  return text;
+}
+
+std::string LineText(absl::string_view label, absl::string_view text) {
+  return absl::StrFormat("%-12s%s\n", label, text);
+}
+
+// A message with a oneof `kind`: its name, and the numbers of it.
+template <typename Message>
+std::string KindText(const Message& message) {
+  const auto* field =
+      message.GetDescriptor()->FindFieldByNumber(message.kind_case());
+  if (field == nullptr) return "";
+  const std::string numbers =
+      ParametersText(message.GetReflection()->GetMessage(message, field));
+  return absl::StrCat(field->name(), numbers.empty() ? "" : "  ", numbers);
+}
+
+std::string AbsoluteText(const v1::Absolute& part) {
+  std::string text = KindText(part);
+  if (part.target() == v1::Absolute::TARGET_QUERY) text += "; on queries";
+  if (part.target() == v1::Absolute::TARGET_KEY) text += "; on keys";
+  if (part.origin_ticks() != 0) {
+    absl::StrAppend(&text, "; from tick ", part.origin_ticks());
+  }
+  return text;
+}
+
+// What is not among the blocks.
+std::string TermsText(const v1::Encoding& definition) {
+  std::string text;
+  if (definition.has_preset()) {
+    text += LineText("preset", KindText(definition.preset()));
+  }
+  for (const v1::Bias& bias : definition.biases()) {
+    text += LineText("bias", KindText(bias));
+  }
+  for (const v1::Absolute& part : definition.absolutes()) {
+    text += LineText("absolute", AbsoluteText(part));
+  }
+  if (definition.has_query_temperature()) {
+    text +=
+        LineText("temperature", ParametersText(definition.query_temperature()));
+  }
+  return text;
 }
 
 }  // namespace
@@ -98,15 +196,14 @@ std::string ListText(const v1::ListEncodingsResponse& list) {
 }
 
 std::string ShowText(const v1::ResolvedEncoding& encoding) {
-  const std::string& unit = encoding.definition().time_unit();
   std::string text = absl::StrFormat(
       "name        %s\nwhat        %s\nclass       %s\nproperties  %s\n"
       "time unit   %s\nhead dim    %d\nheads       %d\nhorizon     %s\n"
       "hash        %s\n",
       encoding.name(), encoding.summary(), ClassText(encoding),
-      PropertiesText(encoding), unit.empty() ? "-" : unit, encoding.head_dim(),
-      encoding.effective_horizon_size(), HorizonText(encoding),
-      encoding.hash());
+      PropertiesText(encoding), UnitText(encoding.definition()),
+      encoding.head_dim(), encoding.effective_horizon_size(),
+      HorizonText(encoding), encoding.hash());
   if (encoding.length_dependent()) {
     absl::StrAppend(&text,
                     "length      numbers depend on the keys of an item; "
@@ -116,6 +213,7 @@ std::string ShowText(const v1::ResolvedEncoding& encoding) {
     absl::StrAppend(&text, "slopes      ",
                     absl::StrJoin(encoding.alibi_slopes(), " "), " per unit\n");
   }
+  absl::StrAppend(&text, TermsText(encoding.definition()));
   for (int head = 0; head < encoding.generators_size(); ++head) {
     const v1::ResolvedGenerator& generator = encoding.generators(head);
     absl::StrAppend(&text, encoding.generators_size() == 1
