@@ -33,8 +33,9 @@ it keeps what its class promises.
 show  Prints class, properties, effective horizon per head, every block, and the
       parameters of biases, absolute parts, presets and query temperatures.
       --svg draws what it does over the lag: the kernel A(D) and the bias(D),
-      the orbits of rotation planes, and absolute parts as a map of position
-      and dimension.
+      that of the future apart where it differs, the orbits of rotation planes,
+      and absolute parts as a map of position and dimension. What is no function
+      of these is named below.
 check Computes from the resolved numbers the residuals of A(0) = I, of the
       group law A(a) A(b) = A(a+b) and of the norm, and asks the server for two
       answers: one that a shift of all times must not change, and one that is

@@ -2,14 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <numbers>
-#include <set>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "client/resolved/bias.h"
 #include "client/resolved/generator.h"
+#include "client/show/lag_scales.h"
+#include "client/show/plot_words.h"
 
 namespace attnd::client {
 namespace {
@@ -96,12 +98,16 @@ absl::StatusOr<resolved::Generator> Alone(
   return resolved::Generator::Make(alone, block.channels_size());
 }
 
-// "period 6.28, 1/rate 31.5"; empty where it neither turns nor decays.
+// "period 6.28, 1/rate 31.5"; empty where it neither turns nor decays. With
+// several axes the period is that along all of them at once.
 std::string FiguresOf(const v1::ResolvedBlock& block) {
   std::vector<std::string> figures;
-  if (block.frequency() != 0) {
-    figures.push_back(absl::StrFormat(
-        "period %.3g", 2 * std::numbers::pi / std::abs(block.frequency())));
+  const double turn = TurnPerUnit(block);
+  if (turn != 0) {
+    figures.push_back(
+        absl::StrFormat("period %.3g", 2 * std::numbers::pi / std::abs(turn)));
+  } else if (block.further_size() > 0) {
+    figures.emplace_back("turns along its axes cancel");
   }
   if (block.rate() != 0) {
     figures.push_back(absl::StrFormat("1/rate %.3g", 1 / block.rate()));
@@ -124,7 +130,8 @@ bool Resolves(const PlotAxis& lags, int point, double frequency) {
 
 absl::Status AddBlockCurves(const v1::ResolvedGenerator& generator,
                             const v1::ResolvedBlock& block,
-                            const PlotAxis& lags, std::vector<Curve>& curves) {
+                            const std::string& where, const PlotAxis& lags,
+                            std::vector<Curve>& curves) {
   const auto alone = Alone(generator, block);
   if (!alone.ok()) return alone.status();
   const auto add = [&](const std::string& label, int row, int column) {
@@ -132,13 +139,13 @@ absl::Status AddBlockCurves(const v1::ResolvedGenerator& generator,
                   return alone->At(lag)(row, column);
                 })};
     int visible = 0;
-    while (visible < kPoints && Resolves(lags, visible, block.frequency())) {
+    while (visible < kPoints && Resolves(lags, visible, TurnPerUnit(block))) {
       ++visible;
     }
     curve.points.resize(visible);
     curves.push_back(std::move(curve));
   };
-  add(LabelOf(block), 0, 0);
+  add(LabelOf(block) + where, 0, 0);
   const int jets = block.size();
   if (jets > 1 && block.coupling() != 0) {
     const int pair = block.kind() == "complex_jordan" ? 2 : 1;
@@ -146,6 +153,44 @@ absl::Status AddBlockCurves(const v1::ResolvedGenerator& generator,
         pair * (jets - 1));
   }
   return absl::OkStatus();
+}
+
+// Blocks of the same curve.
+struct Alike {
+  v1::ResolvedBlock first;
+  int blocks = 0;
+  std::vector<int> channels;
+
+  // Which ones they are, after a label.
+  std::string Where() const {
+    return blocks > 1 ? ", " + ChannelRanges(channels) : "";
+  }
+};
+
+std::vector<Alike> GroupsOf(const v1::ResolvedGenerator& generator) {
+  std::vector<Alike> groups;
+  std::map<std::string, size_t> known;  // by what is drawn
+  for (const v1::ResolvedBlock& block : TimedBlocks(generator)) {
+    v1::ResolvedBlock drawn = block;
+    drawn.clear_channels();
+    if (block.kind() != "liere") {
+      // Whatever drives it: all drives advance alike.
+      drawn.set_frequency(TurnPerUnit(block));
+      drawn.clear_further();
+      drawn.clear_coordinate();
+      drawn.clear_clock();
+      drawn.clear_clock_channel();
+      drawn.clear_decay_drive();
+    }
+    const auto [it, fresh] =
+        known.try_emplace(drawn.SerializeAsString(), groups.size());
+    if (fresh) groups.push_back({block, 0, {}});
+    Alike& group = groups[it->second];
+    ++group.blocks;
+    group.channels.insert(group.channels.end(), block.channels().begin(),
+                          block.channels().end());
+  }
+  return groups;
 }
 
 }  // namespace
@@ -164,18 +209,10 @@ absl::StatusOr<std::vector<Curve>> KernelCurves(
                       for (int c = 0; c < a.size; ++c) trace += a(c, c);
                       return trace / a.size;
                     })});
-  // One of those that look alike.
-  std::vector<v1::ResolvedBlock> blocks;
-  std::set<std::string> seen;
-  for (const v1::ResolvedBlock& block : TimedBlocks(resolved)) {
-    v1::ResolvedBlock numbers = block;
-    numbers.clear_channels();
-    if (seen.insert(numbers.SerializeAsString()).second) {
-      blocks.push_back(block);
-    }
-  }
-  for (int b : Spread(static_cast<int>(blocks.size()), kMostBlocks)) {
-    absl::Status status = AddBlockCurves(resolved, blocks[b], lags, curves);
+  const std::vector<Alike> groups = GroupsOf(resolved);
+  for (int g : Spread(static_cast<int>(groups.size()), kMostBlocks)) {
+    absl::Status status = AddBlockCurves(resolved, groups[g].first,
+                                         groups[g].Where(), lags, curves);
     if (!status.ok()) return status;
   }
   return curves;
@@ -183,12 +220,13 @@ absl::StatusOr<std::vector<Curve>> KernelCurves(
 
 std::vector<Curve> BiasCurves(const v1::ResolvedEncoding& encoding,
                               const std::vector<int>& heads,
-                              const PlotAxis& lags) {
+                              const PlotAxis& lags, int side) {
   std::vector<Curve> curves;
   const bool steps = HasSteps(encoding.definition());
   for (int head : heads) {
     const auto bias = [&](double lag) {
-      return resolved::LagBias(encoding, head, HeadsOf(encoding), {lag, 0}, lag)
+      return resolved::LagBias(encoding, head, HeadsOf(encoding),
+                               {side * lag, 0}, lag)
           .value;
     };
     Curve curve{absl::StrCat("head ", head),
@@ -216,25 +254,24 @@ absl::StatusOr<std::vector<Orbit>> Orbits(const v1::ResolvedEncoding& encoding,
                                           int kv_head, int most) {
   const v1::ResolvedGenerator& generator =
       encoding.generators(encoding.generators_size() == 1 ? 0 : kv_head);
-  std::vector<v1::ResolvedBlock> planes;
-  for (const v1::ResolvedBlock& block : TimedBlocks(generator)) {
-    if (block.frequency() != 0) planes.push_back(block);
-  }
+  std::vector<Alike> planes = GroupsOf(generator);
+  std::erase_if(
+      planes, [](const Alike& group) { return TurnPerUnit(group.first) == 0; });
   std::vector<Orbit> orbits;
   for (int p : Spread(static_cast<int>(planes.size()), most)) {
-    const v1::ResolvedBlock& plane = planes[p];
+    const v1::ResolvedBlock& plane = planes[p].first;
     const auto alone = Alone(generator, plane);
     if (!alone.ok()) return alone.status();
     const auto at = [&](double lag) {
       const resolved::Matrix a = alone->At(lag);
       return ChartPoint{a(0, 0), a(1, 0)};
     };
-    const double period = 2 * std::numbers::pi / std::abs(plane.frequency());
+    const double period = 2 * std::numbers::pi / std::abs(TurnPerUnit(plane));
     const double end =
         plane.rate() == 0
             ? period
             : std::max(period, std::min(4 / plane.rate(), 12 * period));
-    Orbit orbit{FiguresOf(plane), {}, {}};
+    Orbit orbit{FiguresOf(plane) + planes[p].Where(), {}, {}};
     for (int n = 0; n <= kPoints; ++n) {
       orbit.path.push_back(at(end * n / kPoints));
     }

@@ -13,6 +13,7 @@
 #include "client/show/curves.h"
 #include "client/show/heat_map.h"
 #include "client/show/lag_scales.h"
+#include "client/show/plot_words.h"
 
 namespace attnd::client {
 namespace {
@@ -29,6 +30,7 @@ constexpr double kPanel = 280;
 constexpr double kOrbit = 200;
 constexpr double kBetween = 96;
 constexpr double kHeader = 96;
+constexpr double kNote = 24;
 constexpr int kMostHeads = 4;
 constexpr int kMostOrbits = 4;
 
@@ -79,12 +81,12 @@ class Page {
 
   void Curves(const std::string& title, const std::string& y_label,
               const std::vector<Curve>& curves, const PlotAxis& lags,
-              bool mean_first) {
+              const std::string& x_label, bool mean_first) {
     const SvgRect frame = {kLeft, top_, kWidth - kLeft - kRight, kPanel};
     const double lowest = mean_first ? -HUGE_VAL : kLowestBias;
     PlotFrame chart(&svg_, frame, lags, ValueAxis(curves, lowest));
     chart.Title(title);
-    chart.Axes("lag D in units, query after key", y_label);
+    chart.Axes(x_label, y_label);
     // The first is drawn last, above the others.
     for (size_t n = curves.size(); n-- > 0;) {
       const bool mean = mean_first && n == 0;
@@ -135,6 +137,13 @@ class Page {
   void Map(const HeatMap& map) {
     DrawHeatMap(&svg_, {kLeft, top_, kWidth - kLeft - kRight, kPanel}, map);
     top_ += kPanel + kBetween;
+  }
+
+  void Notes(const std::vector<std::string>& notes) {
+    for (const std::string& note : notes) {
+      svg_.Text({kLeft, top_}, note);
+      top_ += kNote;
+    }
   }
 
   std::string Finish() const { return svg_.Finish(); }
@@ -188,6 +197,18 @@ absl::StatusOr<std::vector<Kernel>> KernelsOf(
   return kernels;
 }
 
+bool Same(const std::vector<Curve>& a, const std::vector<Curve>& b) {
+  const auto same_point = [](const ChartPoint& p, const ChartPoint& q) {
+    return p.x == q.x && p.y == q.y;
+  };
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [&](const Curve& p, const Curve& q) {
+                      return std::equal(p.points.begin(), p.points.end(),
+                                        q.points.begin(), q.points.end(),
+                                        same_point);
+                    });
+}
+
 }  // namespace
 
 absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
@@ -203,26 +224,45 @@ absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
   if (!kernels.ok()) return kernels.status();
   const PlotAxis bias_lags = BiasLags(encoding, options.span);
   const std::vector<Curve> biases = BiasCurves(encoding, heads, bias_lags);
+  std::vector<Curve> future;
+  if (!encoding.causal_only()) {
+    future = BiasCurves(encoding, heads, bias_lags, -1);
+    if (Same(biases, future)) future.clear();
+  }
   const auto map =
       AbsoluteMap(encoding, kernels->front().kv_heads[0], options.span);
   if (!map.ok()) return map.status();
 
-  double height = kHeader + (biases.empty() ? 0 : kPanel + kBetween) +
-                  (map->empty() ? 0 : kPanel + kBetween);
+  double height = kHeader;
+  for (const bool panel : {!biases.empty(), !future.empty(), !map->empty()}) {
+    if (panel) height += kPanel + kBetween;
+  }
   for (const Kernel& kernel : *kernels) height += kernel.Height();
+  std::vector<std::string> notes = NotDrawn(encoding);
+  if (notes.empty() && height == kHeader) {
+    notes.emplace_back("Nothing here depends on the lag: nothing to draw.");
+  }
+  height += kNote * static_cast<double>(notes.size());
   Page page(encoding, height);
   for (const Kernel& kernel : *kernels) {
     if (!kernel.timed()) continue;
     page.Curves(absl::StrCat("kernel A(D), ", kernel.Name()), "entries of A(D)",
-                kernel.curves, lags, true);
+                kernel.curves, lags, KernelLagLabel(encoding), true);
   }
   if (!biases.empty()) {
-    page.Curves("bias(D)", "added to the logit", biases, bias_lags, false);
+    page.Curves(future.empty() ? "bias(D)" : "bias(D) of the past",
+                "added to the logit", biases, bias_lags,
+                "lag D in units, query after key", false);
+  }
+  if (!future.empty()) {
+    page.Curves("bias(D) of the future", "added to the logit", future,
+                bias_lags, "-D in units, key after query", false);
   }
   for (const Kernel& kernel : *kernels) {
     if (!kernel.orbits.empty()) page.Orbits(kernel.Name(), kernel.orbits);
   }
   if (!map->empty()) page.Map(*map);
+  page.Notes(notes);
   return page.Finish();
 }
 

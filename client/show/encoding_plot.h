@@ -18,8 +18,10 @@ struct EncodingPlotOptions {
 };
 
 // As SVG, over the lag: the kernels A(D) of the heads, one picture for those
-// that are alike, and their biases; the orbits of their rotation planes;
-// absolute parts of the first head as a map of position and dimension.
+// that are alike, and their biases, those of the future in a picture of their
+// own where they differ; the orbits of their
+// rotation planes; absolute parts of the first head as a map of position and
+// dimension; and a sentence for each part that none of these can show.
 // INVALID_ARGUMENT for heads that the encoding has not.
 absl::StatusOr<std::string> PlotEncoding(const v1::ResolvedEncoding& encoding,
                                          const EncodingPlotOptions& options);

@@ -29,7 +29,7 @@ struct Scales {
 };
 
 void AddBlock(const v1::ResolvedBlock& block, Scales& scales) {
-  scales.Add(kTwoPi / block.frequency());
+  scales.Add(kTwoPi / TurnPerUnit(block));
   scales.Add(1 / block.rate());
   scales.Add(1 / block.coupling());
   for (double x : block.matrix()) scales.Add(1 / x);
@@ -58,6 +58,16 @@ void AddBias(const v1::Bias& bias, Scales& scales) {
 }
 
 }  // namespace
+
+double TurnPerUnit(const v1::ResolvedBlock& block) {
+  double turn = block.frequency(), size = std::abs(turn);
+  for (const v1::ResolvedTerm& term : block.further()) {
+    turn += term.frequency();
+    size += std::abs(term.frequency());
+  }
+  // What rounding leaves of 0.1 + 0.2 - 0.3 is no turn.
+  return std::abs(turn) < 1e-12 * size ? 0 : turn;
+}
 
 PlotAxis LagAxis(const v1::ResolvedEncoding& encoding, double span) {
   Scales scales;

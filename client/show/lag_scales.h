@@ -7,6 +7,9 @@
 
 namespace attnd::client {
 
+// Rad that a plane turns when everything that drives it advances by a unit.
+double TurnPerUnit(const v1::ResolvedBlock& block);
+
 // From a fraction of the shortest to several times the longest of what the
 // encoding knows: periods, 1/rates, couplings, horizons, the extent of its
 // tables. Linear from 0 where these are within two decades of each other.
