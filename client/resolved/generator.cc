@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,20 @@ namespace {
 absl::Status Unfit(const v1::ResolvedBlock& block, absl::string_view why) {
   return absl::InvalidArgumentError(
       absl::StrCat("block of kind '", block.kind(), "': ", why));
+}
+
+// From as many rad on a double-double of their turns tells little.
+constexpr double kMostReduced = 0x1p60;
+
+// sin and cos of the C library know pi as exactly as any double needs.
+double WithoutTurns(double angle) {
+  return std::atan2(std::sin(angle), std::cos(angle));
+}
+
+// Of two finite numbers, the nearest that is finite.
+double FiniteProduct(double a, double b) {
+  constexpr double kMost = std::numeric_limits<double>::max();
+  return std::clamp(a * b, -kMost, kMost);
 }
 
 template <typename Message>
@@ -30,9 +45,21 @@ Matrix SquareOf(const Field& field, int size, int first = 0) {
 
 }  // namespace
 
-double AngleOf(double frequency, double lag) {
-  const DoubleDouble turns = ExactProduct(frequency, lag) / kTwoPi;
-  return kTwoPi.high * Fraction(turns);
+double AngleOf(double frequency, DoubleDouble lag) {
+  const double size = std::abs(frequency * lag.high);
+  if (size < kMostReduced) {
+    const DoubleDouble turns = DoubleDouble{frequency, 0} * lag / kTwoPi;
+    return kTwoPi.high * Fraction(turns);
+  }
+  // A product that no double holds: the angle of less, as many times.
+  const int scale = std::isfinite(size) ? 0 : std::ilogb(lag.high) + 1;
+  const double less = std::ldexp(frequency, -scale);
+  double angle = 0;
+  for (const double part : {lag.high, lag.low}) {
+    const DoubleDouble product = ExactProduct(less, part);
+    angle += WithoutTurns(product.high) + WithoutTurns(product.low);
+  }
+  return std::ldexp(angle, scale);
 }
 
 absl::StatusOr<Generator::Block> Generator::ReadBlock(
@@ -141,9 +168,9 @@ Matrix Generator::Argument(const Block& block, const Lags& lags,
   const int width = block.turns ? 2 : 1;
   Matrix argument(block.order * width);
   for (int i = 0; i < argument.size; ++i) {
-    argument(i, i) = -block.rate * advance;
+    argument(i, i) = FiniteProduct(-block.rate, advance);
     if (i + width < argument.size) {
-      argument(i, i + width) = block.coupling * advance;
+      argument(i, i + width) = FiniteProduct(block.coupling, advance);
     }
   }
   if (!block.turns) return argument;
@@ -232,7 +259,7 @@ Matrix Generator::At(double lag, bool absolute_lag) const {
   const auto units = [&](const Drive&) { return lag; };
   const auto origin = [](const Drive&) { return 0.0; };
   const auto angle = [&](double frequency, const Drive&) {
-    return AngleOf(frequency, lag);
+    return AngleOf(frequency, {lag, 0});
   };
   return At(Lags{units, angle, units, origin}, absolute_lag);
 }

@@ -8,6 +8,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/status/statusor.h"
 #include "attnd/v1/encoding.pb.h"
+#include "client/resolved/double_double.h"
 #include "client/resolved/matrix_functions.h"
 
 namespace attnd::client::resolved {
@@ -92,8 +93,9 @@ class Generator {
   Matrix basis_{0}, inverse_{0};
 };
 
-// frequency * lag, whole turns left out, from exact doubles.
-double AngleOf(double frequency, double lag);
+// frequency * lag, whole turns left out, to 1e-15 rad however many these are
+// (to 2^-52 of the lag where the product is beyond doubles).
+double AngleOf(double frequency, DoubleDouble lag);
 
 }  // namespace attnd::client::resolved
 

@@ -49,8 +49,8 @@ double PairLags::UnitsAlong(const Drive& drive) const {
 double PairLags::Angle(double frequency, const Drive& drive) const {
   if (drive.clock) {
     // Of clocks that differ by much a double cannot hold the difference.
-    return AngleOf(frequency, Clock(true, drive)) -
-           AngleOf(frequency, Clock(false, drive));
+    return AngleOf(frequency, {Clock(true, drive), 0}) -
+           AngleOf(frequency, {Clock(false, drive), 0});
   }
   if (hf_fp32_) {
     const auto angle = [&](double position) {
@@ -59,9 +59,7 @@ double PairLags::Angle(double frequency, const Drive& drive) const {
     return double{angle(QueryPosition(drive))} -
            double{angle(KeyPosition(drive))};
   }
-  const DoubleDouble units = units_.In(Between(drive.index), drive.index);
-  const DoubleDouble turns = DoubleDouble{frequency, 0} * units / kTwoPi;
-  return kTwoPi.high * Fraction(turns);
+  return AngleOf(frequency, units_.In(Between(drive.index), drive.index));
 }
 
 double PairLags::QueryPosition(const Drive& drive) const {

@@ -14,6 +14,8 @@ constexpr int64_t kEpochNs = 1'700'000'000'000'000'000;
 constexpr double kLongestGapNs = 8.64e15;
 // Of what turns by places.
 constexpr double kLongestFreeGap = 1e4;
+// Rad per unit: 1e-9 of a unit is no exact double, and from here on it matters.
+constexpr double kFastest = 0x1p60;
 
 class Builder {
  public:
@@ -45,11 +47,15 @@ class Builder {
   void Look(const v1::ResolvedBlock& block) {
     const int size = block.channels_size();
     free_ |= block.kind() == "liere";
+    fast_ |= std::abs(block.frequency()) > kFastest;
     LookAtDrive(block, block.kind() == "liere"
                            ? block.matrix_size() / std::max(1, size * size)
                            : 1);
     if (block.has_decay_drive()) LookAtDrive(block.decay_drive());
-    for (const v1::ResolvedTerm& term : block.further()) LookAtDrive(term);
+    for (const v1::ResolvedTerm& term : block.further()) {
+      LookAtDrive(term);
+      fast_ |= std::abs(term.frequency()) > kFastest;
+    }
   }
 
   template <typename Draw>
@@ -90,6 +96,12 @@ class Builder {
            std::llround((row - table.row_offset()) * step * unit);
   }
 
+  double Whole(double gap, double unit) const {
+    return fast_ && unit < kLongestGapNs
+               ? unit * std::max(1.0, std::floor(gap / unit))
+               : gap;
+  }
+
   // `elapsed`: units since the start, of coordinate 0.
   v1::TimeAxis Times(int64_t rows, std::vector<double>& elapsed) {
     const bool positions = encoding_.unit_nanoseconds() == 0;
@@ -111,7 +123,8 @@ class Builder {
           const double gap =
               unit * probe_.shortest_gap * std::pow(ratio, random_.Uniform());
           const bool tie = random_.Below(8) == 0;
-          if (!tie) t += static_cast<int64_t>(std::min(gap, longest));
+          if (!tie)
+            t += static_cast<int64_t>(Whole(std::min(gap, longest), unit));
         }
       }
     }
@@ -129,6 +142,7 @@ class Builder {
   int64_t channels_ = 0;
   bool gates_ = false;
   bool free_ = false;
+  bool fast_ = false;
   const v1::Absolute* table_ = nullptr;
 };
 

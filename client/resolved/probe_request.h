@@ -22,9 +22,10 @@ struct Probe {
 // Normal queries, keys and values; times in nanoseconds from 2023 on, or in
 // positions from 0 where the encoding counts in those, near 0 where it turns by
 // places (LieRE), at rows of its learned table where it has one, one row of
-// each per coordinate; learned clocks that never decrease, and gates, where it
-// reads them. Masked causally in time where it needs that. Asks for output,
-// lse, scores and weights.
+// each per coordinate; whole units apart where it turns so fast that doubles
+// know no angle of fractions of units; learned clocks that never decrease, and
+// gates, where it reads them. Masked causally in time where it needs that. Asks
+// for output, lse, scores and weights.
 v1::AttendRequest MakeProbe(const v1::ResolvedEncoding& encoding,
                             const Probe& probe);
 

@@ -13,6 +13,10 @@ namespace attnd::client::resolved {
 namespace {
 
 double Share(double got, double expected, double bound) {
+  // What a reply's floats do not hold is infinite there.
+  if (std::abs(expected) > std::numeric_limits<float>::max()) {
+    expected = std::copysign(std::numeric_limits<double>::infinity(), expected);
+  }
   if (got == expected) return 0;
   if (std::isnan(got) && std::isnan(expected)) return 0;
   const double share = std::abs(got - expected) / bound;

@@ -73,6 +73,32 @@ Class ClassOf(const v1::ResolvedGenerator& generator) {
   return out;
 }
 
+// So that no figure times a lag leaves the doubles: they know nothing there.
+double LagScale(const v1::ResolvedGenerator& generator) {
+  double largest = 0;
+  for (const v1::ResolvedBlock& block : generator.blocks()) {
+    for (const double figure :
+         {block.frequency(), block.rate(), block.coupling()}) {
+      largest = std::max(largest, std::abs(figure));
+    }
+    for (const v1::ResolvedTerm& term : block.further()) {
+      largest = std::max(largest, std::abs(term.frequency()));
+    }
+  }
+  return largest > 1e290 ? 0x1p-60 : 1;
+}
+
+// Short ones where a slope times a usual lag would leave the doubles.
+void ShortenGaps(const v1::ResolvedEncoding& encoding, resolved::Probe& probe) {
+  double steepest = 0;
+  for (double slope : encoding.alibi_slopes()) {
+    steepest = std::max(steepest, slope);
+  }
+  if (steepest < 1e290) return;
+  probe.shortest_gap *= 1e-8;
+  probe.longest_gap *= 1e-8;
+}
+
 struct Worst {
   double identity = 0, group = 0, shrink = 1, grow = 0;
 };
@@ -86,12 +112,15 @@ absl::Status Measure(v1::ResolvedGenerator resolved, int dim, Worst& worst) {
   Random random(1);
   worst.identity = std::max(
       worst.identity, Distance(generator->At(0.0), Matrix::Identity(dim)));
+  const double scale = LagScale(resolved);
   for (double a : kLags) {
+    a *= scale;
     const Matrix at_a = generator->At(a);
     const auto [least, most] = Stretch(at_a, random);
     worst.shrink = std::min(worst.shrink, least);
     worst.grow = std::max(worst.grow, most);
     for (double b : kLags) {
+      b *= scale;
       const Matrix at_b = generator->At(b);
       const double size = std::max(1.0, Largest(at_a) * Largest(at_b));
       worst.group = std::max(
@@ -153,6 +182,7 @@ absl::StatusOr<std::vector<Residual>> ServerResiduals(
   probe.kv_heads =
       encoding.generators_size() > 1 ? encoding.generators_size() : probe.heads;
   probe.longest_gap = 100;
+  ShortenGaps(encoding, probe);
   const v1::AttendRequest request = resolved::MakeProbe(encoding, probe);
   const auto here = client.Attend(request, call);
   if (!here.ok()) return here.status();

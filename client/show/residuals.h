@@ -25,7 +25,8 @@ struct Residual {
 };
 
 // A(0) = I, the group law A(a)A(b) = A(a+b), and |A(D)x| against |x|, over lags
-// from a thousandth to a million units, in double, from the resolved definition
+// from a thousandth to a million units (less where figures are so large that
+// products would leave the doubles), in double, from the resolved definition
 // alone. A common amplitude of a block is set aside.
 absl::StatusOr<std::vector<Residual>> KernelResiduals(
     const v1::ResolvedEncoding& encoding);

@@ -80,6 +80,35 @@ TEST_F(AttnctlWithAttnd, EveryExampleEncodingKeepsItsWordAndIsDrawn) {
   }
 }
 
+// The server computes them exactly; so must what it is held against.
+TEST(AttnctlCheck, FiguresOfAnySizeAreNoFalseAlarm) {
+  std::string text =
+      "listeners: [{address: '127.0.0.1:0'}]\n"
+      "admin: {address: '127.0.0.1:0'}\nencodings:\n";
+  std::vector<std::string> names;
+  const auto add = [&](const std::string& parts) {
+    names.push_back(absl::StrCat("e", names.size()));
+    absl::StrAppend(&text, "  - {name: ", names.back(), ", time_unit: 1s, ",
+                    parts, "}\n");
+  };
+  for (const char* size : {"1e12", "1e18", "1e22", "1e30", "1e300", "1e308"}) {
+    add(absl::StrCat("blocks: [{rotation: {frequencies: [", size,
+                     "], pair_layout: interleaved}}]"));
+    add(absl::StrCat("blocks: [{component_decay: {rates: [", size,
+                     "], width: 2}}]"));
+    add(absl::StrCat("biases: [{alibi: {slopes: [", size, "]}}]"));
+  }
+  const std::string config = FreshFolder() + "attnd.yaml";
+  ASSERT_TRUE(WriteFile(config, text).ok());
+  const AttndProcess server(config);
+  for (const std::string& name : names) {
+    const ProcessResult check =
+        RunAttnctl({"encodings", "check", name, "--dim", "8", "--heads", "2",
+                    "--target", server.target()});
+    EXPECT_EQ(check.exit_code, 0) << name << "\n" << check.out << check.err;
+  }
+}
+
 // Credentials would not help: the advice is the server's.
 TEST_F(AttnctlWithAttnd, InlineEncodingsThatAreNotAllowedSayWhatToDo) {
   v1::AttendRequest request;

@@ -46,6 +46,18 @@ TEST(ResolvedGenerator, RotationHasTheDirectionOfRope) {
                {std::cos(1), std::sin(1), -std::sin(1), std::cos(1)}, 1e-15);
 }
 
+// cos and sin of the C library reduce exactly.
+TEST(ResolvedGenerator, AnglesOfAnySizeAreExact) {
+  for (const double frequency : {1e12, 1e18, 1e22, 1e30, 1e300}) {
+    v1::ResolvedBlock block = BlockOf("rotation", {0, 1});
+    block.set_frequency(frequency);
+    const double c = std::cos(frequency), s = std::sin(frequency);
+    ExpectMatrix(Make(block, 2).At(1.0), {c, s, -s, c}, 1e-14);
+    ExpectMatrix(Make(block, 2).At(2.0),
+                 {c * c - s * s, 2 * s * c, -2 * s * c, c * c - s * s}, 1e-14);
+  }
+}
+
 TEST(ResolvedGenerator, ChannelsOfNoBlockSeeNoTime) {
   v1::ResolvedBlock block = BlockOf("decay", {1});
   block.set_rate(2);

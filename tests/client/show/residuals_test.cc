@@ -49,6 +49,22 @@ TEST(KernelResiduals, TurnsAndDecaysKeepTheirWord) {
   EXPECT_TRUE(AllOk(Of("damped_rotation", 0.3, 0.1, 2)));
 }
 
+// Doubles know the angle of any product that they hold.
+TEST(KernelResiduals, FiguresOfAnySizeKeepTheirWord) {
+  for (const double figure : {1e-300, 1e9, 1e12, 1e15, 1e18, 1e22, 1e30, 1e100,
+                              1e300, 1e308, 1.7e308}) {
+    SCOPED_TRACE(figure);
+    EXPECT_TRUE(AllOk(Of("rotation", figure, 0, 2)));
+    EXPECT_TRUE(AllOk(Of("rotation", -figure, 0, 2)));
+    EXPECT_TRUE(AllOk(Of("decay", 0, figure, 1)));
+    EXPECT_TRUE(AllOk(Of("damped_rotation", figure, figure, 2)));
+  }
+  v1::ResolvedEncoding axes = Of("rotation", 0.5, 0, 2);
+  axes.mutable_generators(0)->mutable_blocks(0)->add_further()->set_frequency(
+      1e308);
+  EXPECT_TRUE(AllOk(axes));
+}
+
 TEST(KernelResiduals, GrowthIsOff) {
   EXPECT_FALSE(AllOk(Of("decay", 0, -1e-6, 1)));
 }
